@@ -15,6 +15,7 @@ from difflib import SequenceMatcher
 from functools import reduce
 from itertools import accumulate, chain, compress, groupby, pairwise, repeat
 from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,10 @@ sentence have in the same order which only one of them denies. ``opposed``: word
 _MISSING = ("missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers")
 _GAPS = tuple(f"{kind}{unit}gap" for unit in ("_", "_clause_") for kind in ("name", "number", "subject", "noun"))
 _ATTENTION = ("attention_coverage", "attention_soft", "attention_best", "attention_window")
+_OF_EACH = (
+    "bigrams", "heads", "run", "denied", "opposed", "inverted", "swapped_numbers", "swapped_names", "aligned", "values",
+    "values_window", "values_anywhere",
+)  # fmt: skip
 _WINDOW, _ATTENTION_WINDOW = map(PREMISE_NUMBERS.index, ("window", "attention_window"))
 
 _Bools = npt.NDArray[np.bool_]
@@ -124,17 +129,16 @@ def claim_premises(
     and fields that it stands in count as its own where passages have them: "24 months" in a table says something of its
     row and of its column, but a head such as "Details" need not be there.
     """
-    if not claims:
-        return []
+    nothing = Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None)
+    if not claims or not len(sentences):
+        return [nothing] * len(claims)
     beside, premises = _BesidePassages(row, sentences), list[Premise]()
     read = [*_read_claims(beside, claims)]
     cells = accumulate(len(claim.own) * (len(sentences) + len(beside.clauses)) for claim in read)
-    has_premise = (bool(claim.own) and len(sentences) > 0 for claim in read)
-    parts = groupby(zip(read, has_premise, cells, strict=True), lambda one: (one[1], one[2] // _MOST_CELLS))
-    for (is_measured, _), part in parts:
-        some = [claim for claim, *_ in part]
-        nothing = Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None)
-        premises += _Claims(beside, some, table).premises() if is_measured else [nothing] * len(some)
+    parts = groupby(zip(read, cells, strict=True), lambda one: (bool(one[0].own), one[1] // _MOST_CELLS))
+    for (has_words, _), part in parts:
+        some = [claim for claim, _ in part]
+        premises += _Claims(beside, some, table).premises() if has_words else [nothing] * len(some)
     return premises
 
 
@@ -169,9 +173,9 @@ class _BesidePassages:
     Each stem of the answer is one bit of an integer, and each set of stems an integer with the bits of all.
 
     Attributes:
-        bits: the stem of each word of the answer, 0 for marks; ``stems`` is their number.
+        stems, bits: the stems of the answer, and that of each of its words, 0 for marks.
         there: the stems of each sentence, word by word, 0 for one that the answer has not.
-        clauses: the sentence and the words of each clause.
+        clauses: the sentence, the first word and the end of each clause.
         in_sentences, in_clauses: the stems of each.
     """
 
@@ -179,27 +183,30 @@ class _BesidePassages:
         answer = row.words
         self.row, self.answer, self.sentences = row, answer, sentences
         spoken = dict.fromkeys(compress(answer.stems, answer.is_word))
-        bits = {one: 1 << number for number, one in enumerate(spoken)}
-        self.stems, self.bits = len(bits), [*map(bits.get, answer.stems, repeat(0))]
-        self.there = [[*map(bits.get, one.stems, repeat(0))] for one in sentences.all]
-        self.clauses = [(place, words) for place, one in enumerate(sentences.all) for words in one.clauses]
-        self.in_sentences = [reduce(or_, own, 0) for own in self.there]
-        self.in_clauses = [reduce(or_, self.there[place][words.start : words.stop]) for place, words in self.clauses]
-        self._sequences: dict[int, tuple[dict[int, list[int]], frozenset[tuple[int, int, int]], dict[int, int]]] = {}
+        self.stems = {one: 1 << number for number, one in enumerate(spoken)}
+        self.bits = [*map(self.stems.get, answer.stems, repeat(0))]
+        words = {*chain.from_iterable([one.lowered for one in sentences.all])}
+        bits = dict(zip(words, map(self.stems.get, map(stem, words), repeat(0)), strict=True))
+        self.there = [[*map(bits.__getitem__, one.lowered)] for one in sentences.all]
+        self.in_sentences = [reduce(or_, own) for own in self.there]
+        self.clauses = [(place, *words) for place, one in enumerate(sentences.all) for words in one.clauses]
+        self.in_clauses = [reduce(or_, self.there[place][start:end]) for place, start, end in self.clauses]
+        self._read: dict[int, _ReadSentence] = {}
+        units, size = [*self.in_sentences, *(self.in_clauses or self.in_sentences)], len(spoken) // 8 + 1
+        rows = b"".join([one.to_bytes(size, "little") for one in (*units, *self._carried())])
+        self._present = np.unpackbits(np.frombuffer(rows, np.uint8).reshape(-1, size), axis=1, bitorder="little")
         tagged = [*zip(answer.parsed.universal_tags, answer.texts, strict=True)]
         self.is_name = [tag == "PROPN" and text[:1].isupper() for tag, text in tagged]
-        self.is_number = [tag == "NUM" or (not text.isalpha() and any(map(str.isdigit, text))) for tag, text in tagged]
-        self.asked = {stem(word) for word in WORD_OR_MARK.findall(row.record.question)}
-        self.is_subject = [base_label(label) in _SUBJECTS for label in answer.parsed.dependency_labels]
+        self.is_number = [tag == "NUM" or _has_digit(text) for tag, text in tagged]
 
-    def presence(self, units: Sequence[int], words: Sequence[int]) -> _Bools:
-        """bool [words, units]: which words of the answer, which are no marks, have their stem in which units."""
-        size = (self.stems + 7) // 8
-        rows = np.frombuffer(b"".join([one.to_bytes(size, "little") for one in units]), np.uint8).reshape(-1, size)
-        columns = [self.bits[word].bit_length() - 1 for word in words]
-        return np.unpackbits(rows, axis=1, bitorder="little")[:, columns].T.astype(bool)
+    def presence(self, words: Sequence[int]) -> _Bools:
+        """bool [words, units]: which words of the answer, which are no marks, have their stem in which units.
 
-    def carried(self) -> list[int]:
+        Units are the sentences, the clauses (where there are none, the sentences again), and what these carry.
+        """
+        return self._present[:, [self.bits[word].bit_length() - 1 for word in words]].T.astype(bool)
+
+    def _carried(self) -> list[int]:
         """The stems of sentences and clauses, with those of the title and of the sentence that a pronoun refers to.
 
         A clause without a name shares the subject of its sentence's first clause.
@@ -212,26 +219,38 @@ class _BesidePassages:
         for place in self.sentences.carried():
             carried_to[place] |= self.in_sentences[place - 1] | carried_to[place - 1]
         in_clauses, first, before = [], 0, -1
-        named = chain.from_iterable(one.named for one in self.sentences.all)
-        for (place, _), own, is_named in zip(self.clauses, self.in_clauses, named, strict=True):
+        for (place, start, end), own in zip(self.clauses, self.in_clauses, strict=True):
             first, before = (first, before) if place == before else (own, place)
-            in_clauses.append(own | carried_to[place] | (0 if is_named else first))
+            more = carried_to[place]
+            if first & ~(own | more) and not self.sentences.all[place].has_name(max(start, 1), end):
+                more |= first
+            in_clauses.append(own | more)
         in_sentences = [own | more for own, more in zip(self.in_sentences, carried_to, strict=True)]
         return in_sentences + (in_clauses or in_sentences)
 
-    def sequence(self, place: int) -> tuple[dict[int, list[int]], frozenset[tuple[int, int, int]], dict[int, int]]:
-        """Where each stem stands in the window of a sentence, by number, its runs of three, and the place of each
-        stem in the sentence itself."""
-        if place not in self._sequences:
-            sequence = [one for where in self.sentences.window(place) for one in self.there[where]]
+    def read(self, place: int) -> _ReadSentence:
+        """One sentence and its window."""
+        if place not in self._read:
+            window = [one for where in self.sentences.window(place) for one in self.there[where]]
             places = defaultdict[int, list[int]](list)
-            for number, one in enumerate(sequence):
+            for number, one in enumerate(window):
                 if one:
                     places[one].append(number)
-            runs = frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
-            firsts = {one: number for number, one in reversed([*enumerate(self.there[place])])}
-            self._sequences[place] = places, runs, firsts
-        return self._sequences[place]
+            words, own = self.sentences.all[place].words, self.there[place]
+            capitals = [(word, one) for word, one in zip(words, own, strict=True) if word[0].isupper()]
+            names = [one for word, one in capitals if word != words[0] and carries_content(word)]
+            numbers = [one for word, one in zip(words, own, strict=True) if _has_digit(word)]
+            self._read[place] = _ReadSentence(window, places, names, numbers)
+        return self._read[place]
+
+
+class _ReadSentence(NamedTuple):
+    """The stems of a sentence's window, where each stands there, and those of the sentence's names and numbers."""
+
+    window: list[int]
+    places: Mapping[int, list[int]]
+    names: list[int]
+    numbers: list[int]
 
 
 class _Claims:
@@ -242,22 +261,34 @@ class _Claims:
 
     def __init__(self, of: _BesidePassages, claims: Sequence[_Claim], table: WordTable) -> None:
         self._of, self._claims, self._table = of, claims, table
-        own, stems = [word for claim in claims for word in claim.own], of.answer.stems
+        own, answer = [word for claim in claims for word in claim.own], of.answer
         around = [word for claim in claims for word in claim.around]
+        stems, tags, heads = answer.stems, answer.parsed.universal_tags, answer.heads
         counts, count = [len(claim.own) for claim in claims], len(own)
         self._own, self._weights = own, np.array([table.weight(stems[word]) for word in own])
         self._bounds = [*pairwise(accumulate(counts, initial=0))]
         self._starts = [start for start, _ in self._bounds]
         self._claim_of = np.repeat(np.arange(len(claims)), counts)
         self._total = self._sums(self._weights)
-        self._is_name, self._is_number = (
-            np.array([is_so[word] for word in own]) for is_so in (of.is_name, of.is_number)
+        asked = {stem(word) for word in WORD_OR_MARK.findall(of.row.record.question)}
+        subjects = {label for label in {*answer.parsed.dependency_labels} if base_label(label) in _SUBJECTS}
+        leads = [label in subjects for label in answer.parsed.dependency_labels]
+        flags = [
+            (
+                of.is_name[word], of.is_number[word], tags[word] == "NOUN", tags[word] in ("VERB", "AUX"),
+                leads[word] or (leads[heads[word]] and heads[word] in claim.own), heads[word] == word,
+                stems[word] in asked,
+            )
+            for claim in claims
+            for word in claim.own
+        ]  # fmt: skip
+        self._is_name, self._is_number, self._is_noun, self._is_verb, self._leads, self._is_root, self._asked = (
+            np.array(flags).T
         )
-        self._is_noun = np.array([of.answer.parsed.universal_tags[word] == "NOUN" for word in own])
         # of each word, which sentences and clauses have it, and which have it with what they carry
-        units = [*of.in_sentences, *(of.in_clauses or of.in_sentences)]
-        present = of.presence([*units, *of.carried()], (*own, *around))
-        self._present, self._carried = present[:count, : len(units)], present[:count, len(units) :]
+        present = of.presence((*own, *around))
+        units = present.shape[1] // 2
+        self._present, self._carried = present[:count, :units], present[:count, units:]
         self._in_sentences = present[:count, : len(of.in_sentences)]
         self._borders = [0, len(of.in_sentences)]
         self._weighted = self._weights[:, None] * self._present
@@ -268,8 +299,8 @@ class _Claims:
         if around:
             weights = np.array([[table.weight(stems[word])] for word in around])
             context = weights * np.hstack((present[count:, : len(of.in_sentences)], np.ones((len(around), 1))))
-            counts = np.array([len(claim.around) for claim in claims])
-            self._context[counts > 0] = np.add.reduceat(context, (np.cumsum(counts) - counts)[counts > 0], axis=0)
+            sizes = np.array([len(claim.around) for claim in claims])
+            self._context[sizes > 0] = np.add.reduceat(context, (np.cumsum(sizes) - sizes)[sizes > 0], axis=0)
         self._attention = np.array([of.sentences.attention(claim.evidence) for claim in claims])
         self._attended = self._attention.sum(axis=1)
 
@@ -301,7 +332,7 @@ class _Claims:
             **self._coverage(places, seen[of_best], alike[of_best], counted[of_best], lacking),
             **self._gaps(),
             **self._attended_numbers(places, windows, seen[:, first], alike[:, first]),
-            **{name: [one[name] for one in each] for name in each[0]},
+            **dict(zip(_OF_EACH, zip(*each, strict=True), strict=True)),
         }
         tried = [[one[first], *one[:first], *one[first + 1 :]] for one in proposed.tolist()]
         rows = np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32).T.copy()
@@ -323,57 +354,55 @@ class _Claims:
 
         That is 1 if it has, else the largest cosine, from 0 on, with one of its words.
         """
-        places, number = np.unique(proposed, return_inverse=True)
-        windows = [self._of.sentences.window(place) for place in places.tolist()]
-        at = np.cumsum([0, *map(len, windows[:-1])])
-        inside, of_windows = np.unique(np.concatenate(windows), return_inverse=True)
-        words = [self._of.sentences.all[place].lowered for place in inside.tolist()]
-        rows, own_rows = (
-            self._table.rows(chain.from_iterable(words)),
-            self._table.rows(self._of.answer.lowered[word] for word in self._own),
-        )
+        sentences, table = self._of.sentences, self._table
+        proposals = proposed.tolist()
+        windows = {place: sentences.window(place) for place in {*chain.from_iterable(proposals)}}
+        inside = {place: number for number, place in enumerate({*chain.from_iterable(windows.values())})}
+        of_windows = [inside[place] for window in windows.values() for place in window]
+        borders = [*accumulate(map(len, windows.values()), initial=0)][:-1]
+        words = [sentences.all[place].lowered for place in inside]
+        rows = table.rows(chain.from_iterable(words))
+        own_rows = table.rows([self._of.answer.lowered[word] for word in self._own])
         known, own_known = rows >= 0, np.flatnonzero(own_rows >= 0)
-        cosines = np.zeros((len(self._own), len(inside)), dtype=np.float32)
-        counts = np.bincount(np.repeat(np.arange(len(words)), [*map(len, words)])[known], minlength=len(words))
-        filled = counts > 0
-        if filled.any() and len(own_known):
-            found = self._table.vectors[own_rows[own_known]] @ self._table.vectors[rows[known]].T
-            cosines[np.ix_(own_known, filled)] = np.maximum.reduceat(
-                found, (np.cumsum(counts) - counts)[filled], axis=1
-            )
-        alike = np.maximum.reduceat(cosines[:, of_windows], at, axis=1).clip(0.0, 1.0).astype(np.float64)
-        seen = np.logical_or.reduceat(self._in_sentences[:, inside[of_windows]], at, axis=1)
-        of_words = np.arange(len(self._own))[:, None], number.reshape(proposed.shape)[self._claim_of]
-        seen, alike = seen[of_words], alike[of_words]
-        return seen, np.where(seen, 1.0, alike)
+        starts = [*accumulate(map(len, words), initial=0)][:-1]
+        counts = np.add.reduceat(known, starts, dtype=np.int64)
+        filled, largest = np.flatnonzero(counts), np.zeros((len(own_rows), len(words)), dtype=np.float32)
+        if len(filled) and len(own_known):
+            cosines = table.vectors[own_rows[own_known]] @ table.vectors[rows[known]].T
+            firsts = (np.cumsum(counts) - counts)[filled]
+            largest[own_known[:, None], filled] = np.maximum.reduceat(cosines, firsts, axis=1)
+        alike = np.maximum.reduceat(largest[:, of_windows], borders, axis=1).clip(0.0, 1.0).astype(np.float64)
+        seen = np.logical_or.reduceat(self._in_sentences[:, [*inside]][:, of_windows], borders, axis=1)
+        numbers = {place: number for number, place in enumerate(windows)}
+        columns = np.array([[numbers[place] for place in places] for places in proposals])[self._claim_of]
+        of_words = np.arange(len(self._own))[:, None], columns
+        return seen[of_words], np.where(seen, 1.0, alike)[of_words]
 
     def _coverage(
         self, places: Sequence[int], seen: _Bools, alike: _Floats, counted: _Floats, lacking: _Bools
     ) -> dict[str, Sequence[float] | _Floats]:
         of, own, weights, every = self._of, self._own, self._weights, np.arange(len(places))
-        tags, heads = of.answer.parsed.universal_tags, of.answer.heads
         nowhere, unseen = ~self._in_sentences.any(axis=1), ~seen
         extra = self._sums(self._weighted[:, : len(of.in_sentences)] * unseen[:, None])
         other = extra.argmax(axis=1)
         pair = seen | (
             self._in_sentences[np.arange(len(own)), other[self._claim_of]] & (extra.max(axis=1) > 0)[self._claim_of]
         )
-        asked = np.array([of.answer.stems[word] in of.asked for word in own])
+        asked = self._asked
         shares = np.array([seen, pair, ~nowhere, unseen & asked, nowhere & ~asked, alike])
         shares = np.add.reduceat(shares * weights, self._starts, axis=1) / self._total
-        is_verb = np.array([tags[word] in ("VERB", "AUX") for word in own])
         counts = np.array(
             [
                 unseen,
                 nowhere,
                 lacking & self._is_noun,
                 unseen & self._is_name,
-                lacking & is_verb,
+                lacking & self._is_verb,
                 unseen & self._is_number,
             ]
         )
-        is_root = np.array([heads[word] == word for word in own])
-        largest = np.array([weights * (1 - counted), weights * nowhere, -alike, np.where(is_root, lacking, _NONE)])
+        root = np.where(self._is_root, lacking, _NONE)
+        largest = np.array([weights * (1 - counted), weights * nowhere, -alike, root])
         missing, missing_anywhere, least, root = np.maximum.reduceat(largest, self._starts, axis=1)
         order = np.sort(self._covered, axis=1)
         second = order[:, -2] if order.shape[1] > 1 else np.zeros(len(places))
@@ -399,19 +428,13 @@ class _Claims:
 
     def _rivals(self, claim: _Claim, place: int) -> tuple[int, int]:
         """How many names, and words with numbers, a sentence has that the claim has not."""
-        names, numbers = self._of.sentences.names_and_numbers(place)
-        told = {self._of.answer.stems[word] for word in (*claim.own, *claim.around)}
-        return sum(one not in told for one in names), sum(one not in told for one in numbers)
+        told, read = reduce(or_, (self._of.bits[word] for word in (*claim.own, *claim.around))), self._of.read(place)
+        return sum(not one & told for one in read.names), sum(not one & told for one in read.numbers)
 
     def _gaps(self) -> dict[str, Sequence[float] | _Floats]:
         """What the claims owe to one of their words, and what sentences and clauses cover with what they carry."""
-        is_subject, heads, weights = self._of.is_subject, self._of.answer.heads, self._weights
-        leads = [
-            is_subject[word] or (is_subject[heads[word]] and heads[word] in claim.own)
-            for claim in self._claims
-            for word in claim.own
-        ]
-        kinds = np.array([self._is_name, self._is_number, leads, self._is_noun])
+        weights = self._weights
+        kinds = np.array([self._is_name, self._is_number, self._leads, self._is_noun])
         left = np.maximum(self._total[self._claim_of] - weights, 0.5)
         # of each word, how much more of the others a unit without it covers than one that has it
         others = self._shared[self._claim_of] - self._weighted
@@ -447,54 +470,53 @@ class _Claims:
             "sentences": [math.log1p(len(self._of.sentences))] * len(evidence),
         }
 
-    def _of_each(self, number: int, place: int, window: Sequence[int]) -> dict[str, float]:
-        """What is measured of one claim by itself."""
-        claim, answer = self._claims[number], self._of.answer
-        parsed = answer.parsed.words
+    def _of_each(self, number: int, place: int, window: Sequence[int]) -> tuple[float, ...]:
+        """What ``_OF_EACH`` names of one claim."""
+        claim, parsed, matcher = self._claims[number], self._of.answer.parsed.words, self._of.row.matcher
         chars = CharRange(parsed[min(claim.words)].char_start, parsed[max(claim.words)].char_end)
         values = [
             (value, [word for word in claim.words if parsed[word].overlaps(value.chars)])
-            for value in self._of.row.matcher.values_in(chars)
+            for value in matcher.values_in(chars)
         ]
         values = [(value, words) for value, words in values if words]
-        return {
-            **self._manner(claim, number, place),
-            **self._swapped(claim, number, values),
-            **self._value_numbers(chars, window, [value for value, _ in values]),
-        }
+        known = 0, 0, 0
+        if values:
+            content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
+            unlike = sum(not one.is_repeated_by(one.parts_in(content)) for one, _ in values)
+            known = len(values), unlike, len(matcher.unmatched_ranges(chars, everywhere))
+        return *self._manner(claim, number, place), *self._swapped(claim, number, values), *known
 
-    def _manner(self, claim: _Claim, number: int, place: int) -> dict[str, float]:
+    def _manner(self, claim: _Claim, number: int, place: int) -> tuple[float, ...]:
         """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
         of, answer, bits = self._of, self._of.answer, self._of.bits
-        places, runs, firsts = of.sequence(place)
+        read, lowered, denied, opposed = of.read(place), [answer.lowered[word] for word in claim.words], 0.0, 0
         own = [bits[word] for word in claim.own]
         heads = [(one, answer.content_head(word)) for one, word in zip(own, claim.own, strict=True)]
-        lowered, denied, opposed = [answer.lowered[word] for word in claim.words], 0.0, 0
         if self._covered[number, place] >= _ABOUT_THE_SAME:
             denied = _denied_share(lowered, [answer.stems[word] for word in claim.words], of.sentences.all[place])
         turning = OPPOSITES.keys() & {*lowered}
         if turning and of.clauses:
-            where, clause = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
-            there = {*of.sentences.all[where].lowered[clause.start : clause.stop]}
+            where, start, end = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
+            there = {*of.sentences.all[where].lowered[start:end]}
             opposed = sum(word not in there and not there.isdisjoint(OPPOSITES[word]) for word in turning)
-        met = [firsts[one] for one in own if one in firsts]
-        return {
-            "bigrams": _mean([_near(places, *pair, _NEAR) for pair in pairwise(own)]),
-            "heads": _mean([_near(places, one, bits[head], _NEAR_HEAD) for one, head in heads if head is not None]),
-            "run": _share_in_runs([bits[word] for word in claim.words if bits[word]], runs),
-            "denied": denied,
-            "opposed": float(opposed),
-            "inverted": _mean([one > two for one, two in pairwise(met)]),
-        }
+        met = [of.there[place].index(one) for one in own if one & of.in_sentences[place]]
+        return (
+            _mean([_near(read.places, *pair, _NEAR) for pair in pairwise(own)]),
+            _mean([_near(read.places, one, bits[head], _NEAR_HEAD) for one, head in heads if head is not None]),
+            _share_in_runs([bits[word] for word in claim.words if bits[word]], read),
+            denied,
+            opposed,
+            _mean([one > two for one, two in pairwise(met)]),
+        )
 
-    def _swapped(self, claim: _Claim, number: int, values: Sequence[tuple[Value, list[int]]]) -> dict[str, float]:
+    def _swapped(self, claim: _Claim, number: int, values: Sequence[tuple[Value, list[int]]]) -> tuple[float, ...]:
         """Words of values in whose place the sentence that covers the claim best has another number or name.
 
         Both texts are aligned word by word, by stems; where other words stand between the same ones, a number or name
         of the sentence may be what the claim should say.
         """
         of, answer, place = self._of, self._of.answer, int(self._covered[number].argmax())
-        sentence, nothing = of.sentences.all[place], {"swapped_numbers": 0.0, "swapped_names": 0.0, "aligned": _NONE}
+        sentence, nothing = of.sentences.all[place], (0, 0, _NONE)
         if self._covered[number, place] < _ABOUT_THE_SAME:
             return nothing
         unlike = self._unlike(claim, place, values)
@@ -508,27 +530,26 @@ class _Claims:
         own = [word for word in claim.words if answer.is_word[word]]
         stems, counted = [answer.stems[word] for word in own], _numbers_in([answer.texts[word] for word in own])
         there = [number for number, word in enumerate(sentence.words) if word[0].isalnum()]
-        matcher = SequenceMatcher(None, stems, [sentence.stems[number] for number in there], autojunk=False)
+        of_sentence = sentence.stems
+        matcher = SequenceMatcher(None, stems, [of_sentence[number] for number in there], autojunk=False)
         same = numbers = names = 0
         for kind, start, end, first, last in matcher.get_opcodes():
             if kind == "equal":
                 same += end - start
             elif kind == "replace":
-                others = [sentence.words[number] for number in there[first:last] if sentence.stems[number] not in stems]
+                others = [sentence.words[number] for number in there[first:last] if of_sentence[number] not in stems]
                 rivals = sum(not numbers_in_word(word) <= counted for word in others)
                 numbers += min(rivals, len(own_numbers.intersection(own[start:end])))
                 named = sum(word[0].isupper() and carries_content(word) for word in others)
                 names += min(named, len(own_names.intersection(own[start:end])))
-        return {"swapped_numbers": float(numbers), "swapped_names": float(names), "aligned": same / len(own)}
+        return numbers, names, same / len(own)
 
     def _unlike(self, claim: _Claim, place: int, values: Sequence[tuple[Value, list[int]]]) -> set[int]:
         """The names and numbers that a sentence lacks: those of values that it does not repeat with its title, and
         numbers that are in no value."""
-        of, stems = self._of, self._of.sentences.all[place].stems
+        of, known = self._of, self._of.in_sentences[place]
         lacking = {
-            word
-            for word in claim.words
-            if (of.is_number[word] or of.is_name[word]) and of.answer.stems[word] not in stems
+            word for word in claim.words if (of.is_number[word] or of.is_name[word]) and not of.bits[word] & known
         }
         if not lacking:
             return lacking
@@ -539,16 +560,6 @@ class _Claims:
                 if not value.is_repeated_by(value.parts_in(content)):
                     unlike |= lacking.intersection(words)
         return unlike
-
-    def _value_numbers(self, chars: CharRange, window: Sequence[int], values: Sequence[Value]) -> dict[str, float]:
-        if not values:
-            return {"values": 0.0, "values_window": 0.0, "values_anywhere": 0.0}
-        content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
-        return {
-            "values": float(len(values)),
-            "values_window": float(sum(not one.is_repeated_by(one.parts_in(content)) for one in values)),
-            "values_anywhere": float(len(self._of.row.matcher.unmatched_ranges(chars, everywhere))),
-        }
 
 
 def _numbers_in(words: Sequence[str]) -> frozenset[int]:
@@ -578,16 +589,25 @@ def _mean(found: Sequence[bool]) -> float:
 
 
 def _near(places: Mapping[int, list[int]], first: int, second: int, distance: int) -> bool:
-    one, two = places.get(first, ())[:_MOST_PLACES], places.get(second, ())[:_MOST_PLACES]
-    return any(abs(here - there) <= distance for here in one for there in two)
+    there = places.get(second, ())[:_MOST_PLACES]
+    for here in places.get(first, ())[:_MOST_PLACES]:
+        for other in there:
+            if -distance <= here - other <= distance:
+                return True
+    return False
 
 
-def _share_in_runs(words: Sequence[int], known: frozenset[tuple[int, int, int]]) -> float:
+def _has_digit(word: str) -> bool:
+    return not word.isalpha() and any(map(str.isdigit, word))
+
+
+def _share_in_runs(words: Sequence[int], read: _ReadSentence) -> float:
     """The share of words that stand in a run of three that the premise repeats."""
     if len(words) < _RUN:
         return _NONE
     inside = [False] * len(words)
-    for at, run in enumerate(zip(words, words[1:], words[2:], strict=False)):
-        if run in known:
+    for at in range(len(words) - _RUN + 1):
+        run = words[at : at + _RUN]
+        if any(read.window[place : place + _RUN] == run for place in read.places.get(run[0], ())):
             inside[at : at + _RUN] = [True] * _RUN
     return sum(inside) / len(inside)
