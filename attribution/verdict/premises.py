@@ -8,11 +8,14 @@ says does not count as support, it only tells whether a missing word stands some
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
-from itertools import chain, pairwise, repeat
+from functools import reduce
+from itertools import accumulate, chain, compress, groupby, pairwise, repeat
+from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +23,7 @@ import numpy.typing as npt
 from attribeam.attribution.answers.markup import structured_text
 from attribeam.attribution.answers.parsed_answer import base_label
 from attribeam.attribution.answers.plain_text import numbers_in_word
+from attribeam.attribution.answers.unmatched_values import Value
 from attribeam.attribution.verdict.claims import words_in
 from attribeam.attribution.verdict.fitted_parts import WordTable
 from attribeam.attribution.verdict.signals import AnswerRow
@@ -32,7 +36,6 @@ from attribeam.attribution.verdict.texts import (
     negated_words,
     stem,
 )
-from attribeam.attribution.verdict.word_matches import ragged
 from attribeam.schemas import CharRange, SpanEvidence
 
 _BY_WORDS, _BY_ATTENTION, _OTHERS = 4, 2, 2
@@ -48,8 +51,8 @@ _RUN, _NEAR, _NEAR_HEAD, _MOST_PLACES = 3, 3, 6, 8
 _MOST_RIVALS = 4.0
 _SUBJECTS = frozenset({"nsubj", "csubj"})
 _NONE = -1.0
-_MOST_COSINES = 2**22
-"""How many cosines are computed at once, 16 MB: long answers take no more memory than short ones."""
+_MOST_CELLS = 2**18
+"""How many words of claims, times sentences and clauses, are measured at once, 2 MB an array."""
 
 PREMISE_NUMBERS = (
     "best", "window", "pair", "anywhere", "soft", "soft_least", "missing", "missing_weight", "missing_anywhere",
@@ -77,6 +80,10 @@ sentence have in the same order which only one of them denies. ``opposed``: word
 _MISSING = ("missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers")
 _GAPS = tuple(f"{kind}{unit}gap" for unit in ("_", "_clause_") for kind in ("name", "number", "subject", "noun"))
 _ATTENTION = ("attention_coverage", "attention_soft", "attention_best", "attention_window")
+_OF_EACH = (
+    "bigrams", "heads", "run", "denied", "opposed", "inverted", "swapped_numbers", "swapped_names", "aligned", "values",
+    "values_window", "values_anywhere",
+)  # fmt: skip
 _WINDOW, _ATTENTION_WINDOW = map(PREMISE_NUMBERS.index, ("window", "attention_window"))
 
 _Bools = npt.NDArray[np.bool_]
@@ -122,190 +129,218 @@ def claim_premises(
     and fields that it stands in count as its own where passages have them: "24 months" in a table says something of its
     row and of its column, but a head such as "Details" need not be there.
     """
-    if not claims:
-        return []
-    answer, structure, premises = row.words, structured_text(row.record.answer), []
-    beside = _BesidePassages(row, sentences, table)
-    for words, evidence in claims:
-        parts = (
-            {structure.part_at(answer.parsed.words[word].char_start) for word in words} if structure.parts else set()
-        )
-        ranges = (label for part in parts if part is not None for label in structure.labels[part])
-        labels = sorted({word for label in ranges for word in words_in(answer.parsed, label) if answer.content[word]})
-        known = [word for word in labels if beside.present[:, beside.columns[word]].any()]
-        content = [word for word in words if answer.content[word]]
-        own = [*known, *(content or (word for word in words if answer.is_word[word]))]
-        fact = (word for chars in evidence.atomic_fact for word in words_in(answer.parsed, chars))
-        around = [word for word in fact if answer.content[word] and word not in own]
-        if len(sentences) and own:
-            claim = _OneClaim(beside, np.array(own), np.array(around, dtype=np.int64), words, evidence)
-            premises.append(claim.premise())
-        else:
-            premises.append(Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None))
+    nothing = Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None)
+    if not claims or not len(sentences):
+        return [nothing] * len(claims)
+    beside, premises = _BesidePassages(row, sentences), list[Premise]()
+    read = [*_read_claims(beside, claims)]
+    cells = accumulate(len(claim.own) * (len(sentences) + len(beside.clauses)) for claim in read)
+    parts = groupby(zip(read, cells, strict=True), lambda one: (bool(one[0].own), one[1] // _MOST_CELLS))
+    for (has_words, _), part in parts:
+        some = [claim for claim, _ in part]
+        premises += _Claims(beside, some, table).premises() if has_words else [nothing] * len(some)
     return premises
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One claim; ``own`` and ``around`` are content words of the answer, by place."""
+
+    words: Sequence[int]
+    evidence: SpanEvidence
+    own: list[int]
+    around: list[int]
+
+
+def _read_claims(of: _BesidePassages, claims: Sequence[tuple[Sequence[int], SpanEvidence]]) -> Iterator[_Claim]:
+    answer, parsed, structure = of.answer, of.answer.parsed, structured_text(of.row.record.answer)
+    anywhere = reduce(or_, of.in_sentences, 0)
+    for words, evidence in claims:
+        parts = {structure.part_at(parsed.words[word].char_start) for word in words} if structure.parts else set()
+        ranges = (label for part in parts if part is not None for label in structure.labels[part])
+        labels = sorted({word for label in ranges for word in words_in(parsed, label) if answer.content[word]})
+        known = [word for word in labels if of.bits[word] & anywhere]
+        content = [word for word in words if answer.content[word]]
+        own = known + (content or [word for word in words if answer.is_word[word]])
+        fact = (word for chars in evidence.atomic_fact for word in words_in(parsed, chars))
+        around = [word for word in fact if answer.content[word] and word not in own]
+        yield _Claim(words, evidence, own, around)
 
 
 class _BesidePassages:
     """One answer beside the sentences of its passages.
 
-    Presence matrices say which stem of the answer stands in which sentence, clause and window.
+    Each stem of the answer is one bit of an integer, and each set of stems an integer with the bits of all.
+
+    Attributes:
+        stems, bits: the stems of the answer, and that of each of its words, 0 for marks.
+        there: the stems of each sentence, word by word, 0 for one that the answer has not.
+        clauses: the sentence, the first word and the end of each clause.
+        in_sentences, in_clauses: the stems of each.
     """
 
-    def __init__(self, row: AnswerRow, sentences: PassageSentences, table: WordTable) -> None:
+    def __init__(self, row: AnswerRow, sentences: PassageSentences) -> None:
         answer = row.words
-        self.row, self.answer, self.sentences, self._table = row, answer, sentences, table
-        spoken = (one for one, is_word in zip(answer.stems, answer.is_word, strict=True) if is_word)
-        columns = {one: column for column, one in enumerate(dict.fromkeys(spoken))}
-        self.columns = np.array([columns.get(one, -1) for one in answer.stems], dtype=np.int64)
-        self.weights = np.array([table.weight(one) for one in answer.stems], dtype=np.float64)
-        self._rows = table.rows(answer.lowered)
-        stems = [one.stems for one in sentences.all]
-        lengths = np.array([*map(len, stems)], dtype=np.int64)
-        found = np.fromiter(map(columns.get, chain.from_iterable(stems), repeat(-1)), np.int64, lengths.sum())
-        self.present = _presence(np.repeat(np.arange(len(stems)), lengths), found, (len(stems), len(columns)))
-        self.clauses = [(place, words) for place, one in enumerate(sentences.all) for words in one.clauses]
-        self._sentence_of_clause = np.array([place for place, _ in self.clauses], dtype=np.int64)
-        firsts = (np.cumsum(lengths) - lengths)[self._sentence_of_clause]
-        bounds = np.array([(words.start, len(words)) for _, words in self.clauses], dtype=np.int64).reshape(-1, 2).T
-        clauses, places = ragged(firsts + bounds[0], bounds[1])
-        self.clause_present = _presence(clauses, found[places], (len(self.clauses), len(columns)))
+        self.row, self.answer, self.sentences = row, answer, sentences
+        spoken = dict.fromkeys(compress(answer.stems, answer.is_word))
+        self.stems = {one: 1 << number for number, one in enumerate(spoken)}
+        self.bits = [*map(self.stems.get, answer.stems, repeat(0))]
+        words = {*chain.from_iterable([one.lowered for one in sentences.all])}
+        bits = dict(zip(words, map(self.stems.get, map(stem, words), repeat(0)), strict=True))
+        self.there = [[*map(bits.__getitem__, one.lowered)] for one in sentences.all]
+        self.in_sentences = [reduce(or_, own) for own in self.there]
+        self.clauses = [(place, *words) for place, one in enumerate(sentences.all) for words in one.clauses]
+        self.in_clauses = [reduce(or_, self.there[place][start:end]) for place, start, end in self.clauses]
+        self._read: dict[int, _ReadSentence] = {}
+        units, size = [*self.in_sentences, *(self.in_clauses or self.in_sentences)], len(spoken) // 8 + 1
+        rows = b"".join([one.to_bytes(size, "little") for one in (*units, *self._carried())])
+        self._present = np.unpackbits(np.frombuffer(rows, np.uint8).reshape(-1, size), axis=1, bitorder="little")
         tagged = [*zip(answer.parsed.universal_tags, answer.texts, strict=True)]
-        asked = {stem(word) for word in WORD_OR_MARK.findall(row.record.question)}
-        labels = map(base_label, answer.parsed.dependency_labels)
-        self.heads = np.array(answer.heads, dtype=np.int64)
-        self.is_subject, self.is_noun, self.is_verb, self.is_name, self.is_number, self.asked = (
-            np.array(flags, dtype=bool)
-            for flags in (
-                [label in _SUBJECTS for label in labels],
-                [tag == "NOUN" for tag, _ in tagged],
-                [tag in ("VERB", "AUX") for tag, _ in tagged],
-                [tag == "PROPN" and text[:1].isupper() for tag, text in tagged],
-                [tag == "NUM" or any(map(str.isdigit, text)) for tag, text in tagged],
-                [one in asked for one in answer.stems],
-            )
-        )
+        self.is_name = [tag == "PROPN" and text[:1].isupper() for tag, text in tagged]
+        self.is_number = [tag == "NUM" or _has_digit(text) for tag, text in tagged]
 
-    @cached_property
-    def carried(self) -> tuple[_Bools, _Bools]:
-        """Presence in sentences and clauses, with the title's words and those of the sentence a pronoun refers to.
+    def presence(self, words: Sequence[int]) -> _Bools:
+        """bool [words, units]: which words of the answer, which are no marks, have their stem in which units.
+
+        Units are the sentences, the clauses (where there are none, the sentences again), and what these carry.
+        """
+        return self._present[:, [self.bits[word].bit_length() - 1 for word in words]].T.astype(bool)
+
+    def _carried(self) -> list[int]:
+        """The stems of sentences and clauses, with those of the title and of the sentence that a pronoun refers to.
 
         A clause without a name shares the subject of its sentence's first clause.
         """
-        carried_to = np.zeros_like(self.present)
+        carried_to = [0] * len(self.there)
         for title, text in self.sentences.ranges:
             if title:
-                carried_to[text.start : text.stop] = self.present[title.start : title.stop].any(axis=0)
+                of_title = reduce(or_, self.in_sentences[title.start : title.stop])
+                carried_to[text.start : text.stop] = [of_title] * len(text)
         for place in self.sentences.carried():
-            carried_to[place] |= self.present[place - 1] | carried_to[place - 1]
-        in_sentences = self.present | carried_to
-        if not self.clauses:
-            return in_sentences, in_sentences
-        of = self._sentence_of_clause
-        in_clauses = self.clause_present | carried_to[of]
-        firsts = np.searchsorted(of, of)
-        named = np.array([one for sentence in self.sentences.all for one in sentence.named], dtype=bool)
-        sharing = np.flatnonzero(~named & (firsts != np.arange(len(of))))
-        in_clauses[sharing] |= self.clause_present[firsts[sharing]]
-        return in_sentences, in_clauses
+            carried_to[place] |= self.in_sentences[place - 1] | carried_to[place - 1]
+        in_clauses, first, before = [], 0, -1
+        for (place, start, end), own in zip(self.clauses, self.in_clauses, strict=True):
+            first, before = (first, before) if place == before else (own, place)
+            more = carried_to[place]
+            if first & ~(own | more) and not self.sentences.all[place].has_name(max(start, 1), end):
+                more |= first
+            in_clauses.append(own | more)
+        in_sentences = [own | more for own, more in zip(self.in_sentences, carried_to, strict=True)]
+        return in_sentences + (in_clauses or in_sentences)
 
-    @cached_property
-    def _windows(self) -> tuple[_Ints, _Ints]:
-        """The sentences of all windows, one after the other, and where each window begins."""
-        windows = [self.sentences.window(place) for place in range(len(self.sentences))]
-        return np.concatenate(windows), np.cumsum([0, *map(len, windows[:-1])])
-
-    @cached_property
-    def window_present(self) -> _Bools:
-        """Presence in windows."""
-        places, starts = self._windows
-        return np.logical_or.reduceat(self.present[places], starts, axis=0)
-
-    @cached_property
-    def window_cosines(self) -> npt.NDArray[np.float32]:
-        """float32 [words, sentences]: the largest cosine, from 0 on, of each word with a word of each window."""
-        found = np.zeros((len(self._rows), len(self.sentences)), dtype=np.float32)
-        words = [one.lowered for one in self.sentences.all]
-        every = self._table.rows(chain.from_iterable(words))
-        sentence_of = np.repeat(np.arange(len(words)), [*map(len, words)])[every >= 0]
-        counts = np.bincount(sentence_of, minlength=len(words))
-        filled, of_words = np.flatnonzero(counts), np.flatnonzero(self._rows >= 0)
-        if len(filled) and len(of_words):
-            vectors = self._table.vectors
-            places, starts = self._windows
-            columns, place_of = np.unique(every[every >= 0], return_inverse=True)
-            firsts = (np.cumsum(counts) - counts)[filled]
-            at_once = max(1, _MOST_COSINES // max(len(place_of), len(places)))
-            for some in np.split(of_words, range(at_once, len(of_words), at_once)):
-                cosines = (vectors[self._rows[some]] @ vectors[columns].T)[:, place_of]
-                of_sentences = np.zeros((len(some), len(words)), dtype=np.float32)
-                of_sentences[:, filled] = np.maximum.reduceat(cosines, firsts, axis=1)
-                found[some] = np.maximum.reduceat(of_sentences[:, places], starts, axis=1)
-        return np.clip(found, 0.0, 1.0)
+    def read(self, place: int) -> _ReadSentence:
+        """One sentence and its window."""
+        if place not in self._read:
+            window = [one for where in self.sentences.window(place) for one in self.there[where]]
+            places = defaultdict[int, list[int]](list)
+            for number, one in enumerate(window):
+                if one:
+                    places[one].append(number)
+            words, own = self.sentences.all[place].words, self.there[place]
+            capitals = [(word, one) for word, one in zip(words, own, strict=True) if word[0].isupper()]
+            names = [one for word, one in capitals if word != words[0] and carries_content(word)]
+            numbers = [one for word, one in zip(words, own, strict=True) if _has_digit(word)]
+            self._read[place] = _ReadSentence(window, places, names, numbers)
+        return self._read[place]
 
 
-def _presence(rows: _Ints, columns: _Ints, shape: tuple[int, int]) -> _Bools:
-    """True at these rows and columns, but those of column -1."""
-    found = np.zeros(shape, dtype=bool)
-    found[rows[columns >= 0], columns[columns >= 0]] = True
-    return found
+class _ReadSentence(NamedTuple):
+    """The stems of a sentence's window, where each stands there, and those of the sentence's names and numbers."""
+
+    window: list[int]
+    places: Mapping[int, list[int]]
+    names: list[int]
+    numbers: list[int]
 
 
-class _OneClaim:
-    """One claim beside all sentences; ``own`` and ``around`` are content words of the answer, by place."""
+class _Claims:
+    """Some claims of an answer beside all sentences, measured at once.
 
-    def __init__(
-        self, of: _BesidePassages, own: _Ints, around: _Ints, words: Sequence[int], evidence: SpanEvidence
-    ) -> None:
-        self._of, self._own, self._around, self._words, self._evidence = of, own, around, words, evidence
-        self._own_words = own.tolist()
-        self._weights = of.weights[own]
-        self._total = float(self._weights.sum())
-        columns = of.columns[own]
-        self._in_sentences, self._in_clauses = of.present[:, columns], of.clause_present[:, columns]
-        self._covered = self._in_sentences @ self._weights / self._total
-        self._context = of.present[:, of.columns[around]] @ of.weights[around]
-        self._attention = of.sentences.attention(evidence)
-        self._attended = float(self._attention.sum())
-        self._exact = of.is_name[own] | of.is_number[own]
-        parsed = of.answer.parsed.words
-        self._chars = CharRange(parsed[min(words)].char_start, parsed[max(words)].char_end)
-        values = of.row.matcher.values_in(self._chars)
-        self._values = [one for one in values if any(parsed[word].overlaps(one.chars) for word in words)]
+    Arrays of [words] have the own words of one claim behind those of the claim before.
+    """
 
-    def premise(self) -> Premise:
-        """The sentence that covers the claim best, among those that words and attention propose."""
-        rank = self._covered * self._total + _CONTEXT_COUNTS * self._context
-        by_words = np.argsort(-rank, kind="stable")[:_BY_WORDS].tolist()
-        by_attention = np.argsort(-self._attention, kind="stable")[:_BY_ATTENTION].tolist()
-        proposed = [*dict.fromkeys([*by_words, *by_attention])]
-        places = np.array(proposed)
-        # of each proposed sentence, whether its window has a word, and the largest cosine there, 1 if it has
-        seen = self._of.window_present[places[:, None], self._of.columns[self._own]]
-        cosines = self._of.window_cosines[self._own, places[:, None]].astype(np.float64)
-        alike = np.where(seen, 1.0, cosines)
-        counted = np.where(self._exact & ~seen, 0.0, alike)
-        scores = counted @ self._weights / self._total + _COVERAGE_COUNTS * self._covered[places]
-        if self._attended:
-            scores += _ATTENTION_COUNTS * self._attention[places] / self._attended
-        best = int(np.argmax(scores))
-        place, attended = proposed[best], proposed.index(by_attention[0])
-        window = self._of.sentences.window(place)
-        numbers = {
-            **self._coverage(place, seen[best], alike[best]),
-            **self._manner(place),
-            **self._gaps(),
-            **self._swapped(),
-            **self._value_numbers(window),
-            **self._attended_numbers(place, window, seen[attended], alike[attended]),
-        }
-        missing = self._own[~seen[best] & (alike[best] < _ALIKE)]
-        return Premise(
-            np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32),
-            place,
-            tuple(window),
-            tuple(missing.tolist()),
-            self._others(window, [by_attention[0], *by_words, *by_attention[1:]]),
+    def __init__(self, of: _BesidePassages, claims: Sequence[_Claim], table: WordTable) -> None:
+        self._of, self._claims, self._table = of, claims, table
+        own, answer = [word for claim in claims for word in claim.own], of.answer
+        around = [word for claim in claims for word in claim.around]
+        stems, tags, heads = answer.stems, answer.parsed.universal_tags, answer.heads
+        counts, count = [len(claim.own) for claim in claims], len(own)
+        self._own, self._weights = own, np.array([table.weight(stems[word]) for word in own])
+        self._bounds = [*pairwise(accumulate(counts, initial=0))]
+        self._starts = [start for start, _ in self._bounds]
+        self._claim_of = np.repeat(np.arange(len(claims)), counts)
+        self._total = self._sums(self._weights)
+        asked = {stem(word) for word in WORD_OR_MARK.findall(of.row.record.question)}
+        subjects = {label for label in {*answer.parsed.dependency_labels} if base_label(label) in _SUBJECTS}
+        leads = [label in subjects for label in answer.parsed.dependency_labels]
+        flags = [
+            (
+                of.is_name[word], of.is_number[word], tags[word] == "NOUN", tags[word] in ("VERB", "AUX"),
+                leads[word] or (leads[heads[word]] and heads[word] in claim.own), heads[word] == word,
+                stems[word] in asked,
+            )
+            for claim in claims
+            for word in claim.own
+        ]  # fmt: skip
+        self._is_name, self._is_number, self._is_noun, self._is_verb, self._leads, self._is_root, self._asked = (
+            np.array(flags).T
         )
+        # of each word, which sentences and clauses have it, and which have it with what they carry
+        present = of.presence((*own, *around))
+        units = present.shape[1] // 2
+        self._present, self._carried = present[:count, :units], present[:count, units:]
+        self._in_sentences = present[:count, : len(of.in_sentences)]
+        self._borders = [0, len(of.in_sentences)]
+        self._weighted = self._weights[:, None] * self._present
+        self._shared = self._sums(self._weighted)
+        self._covered = self._shared[:, : len(of.in_sentences)] / self._total[:, None]
+        # of the words around each claim, what those weigh that each sentence has, and last what all weigh
+        self._context = np.zeros((len(claims), len(of.in_sentences) + 1))
+        if around:
+            weights = np.array([[table.weight(stems[word])] for word in around])
+            context = weights * np.hstack((present[count:, : len(of.in_sentences)], np.ones((len(around), 1))))
+            sizes = np.array([len(claim.around) for claim in claims])
+            self._context[sizes > 0] = np.add.reduceat(context, (np.cumsum(sizes) - sizes)[sizes > 0], axis=0)
+        self._attention = np.array([of.sentences.attention(claim.evidence) for claim in claims])
+        self._attended = self._attention.sum(axis=1)
+
+    def _sums(self, of_words: _Floats) -> _Floats:
+        """The sums over the words of each claim, one by one: so equal shares of equal words stay equal."""
+        return np.array([of_words[start:end].sum(axis=0) for start, end in self._bounds])
+
+    def premises(self) -> list[Premise]:
+        """For each claim the sentence that covers it best, among those that words and attention propose."""
+        every = np.arange(len(self._claims))
+        rank = self._covered * self._total[:, None] + _CONTEXT_COUNTS * self._context[:, :-1]
+        by_words = np.argsort(-rank, axis=1, kind="stable")[:, :_BY_WORDS]
+        by_attention = np.argsort(-self._attention, axis=1, kind="stable")[:, :_BY_ATTENTION]
+        proposed = np.concatenate((by_words, by_attention), axis=1)
+        # of each proposed sentence, whether its window has a word, and the largest cosine there, 1 if it has
+        seen, alike = self._in_windows(proposed)
+        counted = np.where((self._is_name | self._is_number)[:, None] & ~seen, 0.0, alike)
+        scores = self._sums(self._weights[:, None] * counted) / self._total[:, None]
+        scores += _COVERAGE_COUNTS * self._covered[every[:, None], proposed]
+        attended = np.where(self._attended > 0, self._attended, 1.0)
+        scores += _ATTENTION_COUNTS * self._attention[every[:, None], proposed] / attended[:, None]
+        best, first = scores.argmax(axis=1), by_words.shape[1]
+        of_best = np.arange(len(self._own)), best[self._claim_of]
+        places = proposed[every, best].tolist()
+        windows = [self._of.sentences.window(place) for place in places]
+        lacking = ~seen[of_best] & (alike[of_best] < _ALIKE)
+        each = [self._of_each(*one) for one in zip(range(len(places)), places, windows, strict=True)]
+        numbers: dict[str, Sequence[float] | _Floats] = {
+            **self._coverage(places, seen[of_best], alike[of_best], counted[of_best], lacking),
+            **self._gaps(),
+            **self._attended_numbers(places, windows, seen[:, first], alike[:, first]),
+            **dict(zip(_OF_EACH, zip(*each, strict=True), strict=True)),
+        }
+        tried = [[one[first], *one[:first], *one[first + 1 :]] for one in proposed.tolist()]
+        rows = np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32).T.copy()
+        is_missing = iter(lacking.tolist())
+        return [
+            Premise(row, place, tuple(window), tuple(compress(claim.own, is_missing)), self._others(window, others))
+            for claim, row, place, window, others in zip(self._claims, rows, places, windows, tried, strict=True)
+        ]
 
     def _others(self, window: Sequence[int], proposed: Sequence[int]) -> tuple[int, ...]:
         """The first proposed sentences with other texts than those of the window."""
@@ -314,158 +349,217 @@ class _OneClaim:
         by_text = {sentences[place].text: place for place in reversed(proposed) if sentences[place].text not in texts}
         return tuple(sorted(by_text.values(), key=proposed.index)[:_OTHERS])
 
-    def _coverage(self, place: int, seen: _Bools, alike: _Floats) -> dict[str, float]:
-        of, own, weights = self._of, self._own, self._weights
-        anywhere = self._in_sentences.any(axis=0)
-        extra = self._in_sentences @ (weights * ~seen)
-        other = int(np.argmax(extra))
-        pair = seen | self._in_sentences[other] if extra[other] > 0 else seen
-        unseen, lacking, asked = ~seen, ~seen & (alike < _ALIKE), of.asked[own]
-        shares = np.array([seen, pair, anywhere, unseen & asked, ~anywhere & ~asked]) @ weights / self._total
-        counts = np.array([
-            unseen, ~anywhere, lacking & of.is_noun[own], unseen & of.is_name[own], lacking & of.is_verb[own],
-            unseen & of.is_number[own],
-        ]).sum(axis=1)  # fmt: skip
-        told = {of.answer.stems[word] for word in (*self._own_words, *self._around.tolist())}
-        sentence = of.sentences.all[place]
-        others = [word for word, one in zip(sentence.words, sentence.stems, strict=True) if one not in told]
-        names = sum(word[:1].isupper() and carries_content(word) for word in others if word != sentence.words[0])
-        order = np.sort(self._covered)[::-1].tolist()
-        second = order[1] if len(order) > 1 else 0.0
-        counted = np.where(self._exact & unseen, 0.0, alike)
-        root = of.heads[own] == own
+    def _in_windows(self, proposed: _Ints) -> tuple[_Bools, _Floats]:
+        """[words, proposed]: whether the window of each sentence proposed for the claim has the word, and how alike.
+
+        That is 1 if it has, else the largest cosine, from 0 on, with one of its words.
+        """
+        sentences, table = self._of.sentences, self._table
+        proposals = proposed.tolist()
+        windows = {place: sentences.window(place) for place in {*chain.from_iterable(proposals)}}
+        inside = {place: number for number, place in enumerate({*chain.from_iterable(windows.values())})}
+        of_windows = [inside[place] for window in windows.values() for place in window]
+        borders = [*accumulate(map(len, windows.values()), initial=0)][:-1]
+        words = [sentences.all[place].lowered for place in inside]
+        rows = table.rows(chain.from_iterable(words))
+        own_rows = table.rows([self._of.answer.lowered[word] for word in self._own])
+        known, own_known = rows >= 0, np.flatnonzero(own_rows >= 0)
+        starts = [*accumulate(map(len, words), initial=0)][:-1]
+        counts = np.add.reduceat(known, starts, dtype=np.int64)
+        filled, largest = np.flatnonzero(counts), np.zeros((len(own_rows), len(words)), dtype=np.float32)
+        if len(filled) and len(own_known):
+            cosines = table.vectors[own_rows[own_known]] @ table.vectors[rows[known]].T
+            firsts = (np.cumsum(counts) - counts)[filled]
+            largest[own_known[:, None], filled] = np.maximum.reduceat(cosines, firsts, axis=1)
+        alike = np.maximum.reduceat(largest[:, of_windows], borders, axis=1).clip(0.0, 1.0).astype(np.float64)
+        seen = np.logical_or.reduceat(self._in_sentences[:, [*inside]][:, of_windows], borders, axis=1)
+        numbers = {place: number for number, place in enumerate(windows)}
+        columns = np.array([[numbers[place] for place in places] for places in proposals])[self._claim_of]
+        of_words = np.arange(len(self._own))[:, None], columns
+        return seen[of_words], np.where(seen, 1.0, alike)[of_words]
+
+    def _coverage(
+        self, places: Sequence[int], seen: _Bools, alike: _Floats, counted: _Floats, lacking: _Bools
+    ) -> dict[str, Sequence[float] | _Floats]:
+        of, own, weights, every = self._of, self._own, self._weights, np.arange(len(places))
+        nowhere, unseen = ~self._in_sentences.any(axis=1), ~seen
+        extra = self._sums(self._weighted[:, : len(of.in_sentences)] * unseen[:, None])
+        other = extra.argmax(axis=1)
+        pair = seen | (
+            self._in_sentences[np.arange(len(own)), other[self._claim_of]] & (extra.max(axis=1) > 0)[self._claim_of]
+        )
+        asked = self._asked
+        shares = np.array([seen, pair, ~nowhere, unseen & asked, nowhere & ~asked, alike])
+        shares = np.add.reduceat(shares * weights, self._starts, axis=1) / self._total
+        counts = np.array(
+            [
+                unseen,
+                nowhere,
+                lacking & self._is_noun,
+                unseen & self._is_name,
+                lacking & self._is_verb,
+                unseen & self._is_number,
+            ]
+        )
+        root = np.where(self._is_root, lacking, _NONE)
+        largest = np.array([weights * (1 - counted), weights * nowhere, -alike, root])
+        missing, missing_anywhere, least, root = np.maximum.reduceat(largest, self._starts, axis=1)
+        order = np.sort(self._covered, axis=1)
+        second = order[:, -2] if order.shape[1] > 1 else np.zeros(len(places))
+        rivals = np.minimum(
+            np.array([self._rivals(*one) for one in zip(self._claims, places, strict=True)]).T, _MOST_RIVALS
+        )
+        context, around = self._context[every, places], self._context[:, -1]
         return {
-            "best": float(self._covered[place]),
-            **dict(zip(("window", "pair", "anywhere", "asked_only", "novel"), shares.tolist(), strict=True)),
-            **dict(zip(_MISSING, counts.tolist(), strict=True)),
-            "soft": float(weights @ alike) / self._total,
-            "soft_least": float(alike.min()),
-            "missing_weight": float((weights * (1 - counted)).max()),
-            "missing_anywhere_weight": float((weights * ~anywhere).max()),
-            "rival_names": min(float(names), _MOST_RIVALS),
-            "rival_numbers": min(float(sum(any(map(str.isdigit, word)) for word in others)), _MOST_RIVALS),
-            "lead": order[0] - second,
+            **dict(zip(("window", "pair", "anywhere", "asked_only", "novel", "soft"), shares, strict=True)),
+            **dict(zip(_MISSING, np.add.reduceat(counts, self._starts, axis=1, dtype=np.int64), strict=True)),
+            "best": self._covered[every, places],
+            "soft_least": -least,
+            "missing_weight": missing,
+            "missing_anywhere_weight": missing_anywhere,
+            "rival_names": rivals[0],
+            "rival_numbers": rivals[1],
+            "lead": order[:, -1] - second,
             "second": second,
-            "root_missing": float(lacking[root].any()) if root.any() else _NONE,
-            "words": float(len(own)),
-            "context": float(self._context[place] / of.weights[self._around].sum()) if len(self._around) else _NONE,
+            "root_missing": root,
+            "words": [len(claim.own) for claim in self._claims],
+            "context": np.where(around > 0, context / np.where(around > 0, around, 1.0), _NONE),
         }
 
-    def _manner(self, place: int) -> dict[str, float]:
-        """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
-        of, answer = self._of, self._of.answer
-        places, runs = of.sentences.places_and_runs(place)
-        stems = [answer.stems[word] for word in self._own_words]
-        heads = [(answer.stems[word], answer.content_head(word)) for word in self._own_words]
-        pairs = [(one, answer.stems[head]) for one, head in heads if head is not None]
-        words: Sequence[str] = ()
-        if of.clauses:
-            number, clause = of.clauses[int(np.argmax(self._in_clauses @ self._weights))]
-            words = of.sentences.all[number].lowered[clause.start : clause.stop]
-        own, sentence, denied = [answer.lowered[word] for word in self._words], of.sentences.all[place], 0.0
-        if self._covered[place] >= _ABOUT_THE_SAME:
-            denied = _denied_share(own, [answer.stems[word] for word in self._words], sentence)
-        there = set(words)
-        opposed = sum(bool(OPPOSITES[word] & there) and word not in there for word in {*own} if word in OPPOSITES)
+    def _rivals(self, claim: _Claim, place: int) -> tuple[int, int]:
+        """How many names, and words with numbers, a sentence has that the claim has not."""
+        told, read = reduce(or_, (self._of.bits[word] for word in (*claim.own, *claim.around))), self._of.read(place)
+        return sum(not one & told for one in read.names), sum(not one & told for one in read.numbers)
+
+    def _gaps(self) -> dict[str, Sequence[float] | _Floats]:
+        """What the claims owe to one of their words, and what sentences and clauses cover with what they carry."""
+        weights = self._weights
+        kinds = np.array([self._is_name, self._is_number, self._leads, self._is_noun])
+        left = np.maximum(self._total[self._claim_of] - weights, 0.5)
+        # of each word, how much more of the others a unit without it covers than one that has it
+        others = self._shared[self._claim_of] - self._weighted
+        most, with_it = (
+            np.maximum.reduceat(one, self._borders, axis=1) for one in (others, np.where(self._carried, others, 0.0))
+        )
+        gaps = ((most - with_it).T / left)[:, None]
+        largest = np.maximum.reduceat(np.where(kinds, gaps, -np.inf), self._starts, axis=2).reshape(len(_GAPS), -1)
+        shares = (
+            np.maximum.reduceat(self._sums(weights[:, None] * self._carried), self._borders, axis=1).T / self._total
+        )
+        rows = [*np.where(largest == -np.inf, _NONE, largest), *shares]
+        return dict(zip((*_GAPS, "carried", "carried_clause"), rows, strict=True))
+
+    def _attended_numbers(
+        self, places: Sequence[int], windows: Sequence[Sequence[int]], seen: _Bools, alike: _Floats
+    ) -> dict[str, Sequence[float] | _Floats]:
+        """How attention goes with the premises; ``seen`` and ``alike`` are of the windows with most of it."""
+        evidence = [claim.evidence for claim in self._claims]
+        scores = np.array([one.passage_scores for one in evidence], np.float32).astype(float)  # as they are written
+        sums, attended = scores.sum(axis=1), np.where(self._attended > 0, self._attended, 1.0)
+        shares = np.add.reduceat(np.array([seen, alike]) * self._weights, self._starts, axis=1) / self._total
+        pointed = [
+            (of_claim[place], sum([of_claim[one] for one in window]))
+            for of_claim, place, window in zip(self._attention.tolist(), places, windows, strict=True)
+        ]
+        found = np.concatenate((shares, np.array(pointed).T / attended)) * (self._attended > 0)
         return {
-            "bigrams": _mean([_near(places, *pair, _NEAR) for pair in pairwise(stems)]),
-            "heads": _mean([_near(places, *pair, _NEAR_HEAD) for pair in pairs]),
-            "run": _share_in_runs([answer.stems[word] for word in self._words if answer.is_word[word]], runs),
-            "denied": denied,
-            "opposed": float(opposed),
-            "inverted": _share_inverted(stems, sentence.stems),
+            **dict(zip(_ATTENTION, found, strict=True)),
+            "evidence_mass": [_NONE if one.evidence_mass is None else one.evidence_mass for one in evidence],
+            "top_share": scores.max(axis=1) / np.where(sums > 0, sums, 1.0),
+            "margin": [_NONE if one.margin is None else one.margin for one in evidence],
+            "sentences": [math.log1p(len(self._of.sentences))] * len(evidence),
         }
 
-    def _gaps(self) -> dict[str, float]:
-        """What the claim owes to one of its words, and what sentences and clauses cover with what they carry."""
-        of, own, weights, columns = self._of, self._own, self._weights, self._of.columns[self._own]
-        is_own = np.zeros(len(of.heads), dtype=bool)
-        is_own[own] = True
-        heads = of.heads[own]
-        is_subject = of.is_subject[own] | (of.is_subject[heads] & is_own[heads])
-        kinds = np.array([of.is_name[own], of.is_number[own], is_subject, of.is_noun[own]])
-        in_units = (self._in_sentences, self._in_clauses if of.clauses else self._in_sentences)
-        carried = [one[:, columns] for one in of.carried]
-        gaps = []
-        for present, with_carried in zip(in_units, carried, strict=True):
-            # of each word, how much more of the others a unit without it covers than one that has it
-            weighted = present * weights
-            others = weighted.sum(axis=1)[:, None] - weighted
-            with_it = np.where(with_carried, others, 0.0).max(axis=0)
-            gaps.append((others.max(axis=0) - with_it) / np.maximum(self._total - weights, 0.5))
-        largest = np.where(kinds, np.stack(gaps)[:, None], -np.inf).max(axis=2)
-        largest[:, ~kinds.any(axis=1)] = _NONE
-        shares = [float((one @ weights).max()) / self._total for one in carried]
-        return dict(zip((*_GAPS, "carried", "carried_clause"), [*largest.ravel().tolist(), *shares], strict=True))
+    def _of_each(self, number: int, place: int, window: Sequence[int]) -> tuple[float, ...]:
+        """What ``_OF_EACH`` names of one claim."""
+        claim, parsed, matcher = self._claims[number], self._of.answer.parsed.words, self._of.row.matcher
+        chars = CharRange(parsed[min(claim.words)].char_start, parsed[max(claim.words)].char_end)
+        values = [
+            (value, [word for word in claim.words if parsed[word].overlaps(value.chars)])
+            for value in matcher.values_in(chars)
+        ]
+        values = [(value, words) for value, words in values if words]
+        known = 0, 0, 0
+        if values:
+            content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
+            unlike = sum(not one.is_repeated_by(one.parts_in(content)) for one, _ in values)
+            known = len(values), unlike, len(matcher.unmatched_ranges(chars, everywhere))
+        return *self._manner(claim, number, place), *self._swapped(claim, number, values), *known
 
-    def _swapped(self) -> dict[str, float]:
+    def _manner(self, claim: _Claim, number: int, place: int) -> tuple[float, ...]:
+        """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
+        of, answer, bits = self._of, self._of.answer, self._of.bits
+        read, lowered, denied, opposed = of.read(place), [answer.lowered[word] for word in claim.words], 0.0, 0
+        own = [bits[word] for word in claim.own]
+        heads = [(one, answer.content_head(word)) for one, word in zip(own, claim.own, strict=True)]
+        if self._covered[number, place] >= _ABOUT_THE_SAME:
+            denied = _denied_share(lowered, [answer.stems[word] for word in claim.words], of.sentences.all[place])
+        turning = OPPOSITES.keys() & {*lowered}
+        if turning and of.clauses:
+            where, start, end = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
+            there = {*of.sentences.all[where].lowered[start:end]}
+            opposed = sum(word not in there and not there.isdisjoint(OPPOSITES[word]) for word in turning)
+        met = [of.there[place].index(one) for one in own if one & of.in_sentences[place]]
+        return (
+            _mean([_near(read.places, *pair, _NEAR) for pair in pairwise(own)]),
+            _mean([_near(read.places, one, bits[head], _NEAR_HEAD) for one, head in heads if head is not None]),
+            _share_in_runs([bits[word] for word in claim.words if bits[word]], read),
+            denied,
+            opposed,
+            _mean([one > two for one, two in pairwise(met)]),
+        )
+
+    def _swapped(self, claim: _Claim, number: int, values: Sequence[tuple[Value, list[int]]]) -> tuple[float, ...]:
         """Words of values in whose place the sentence that covers the claim best has another number or name.
 
         Both texts are aligned word by word, by stems; where other words stand between the same ones, a number or name
         of the sentence may be what the claim should say.
         """
-        of, answer, place = self._of, self._of.answer, int(np.argmax(self._covered))
-        sentence, nothing = of.sentences.all[place], {"swapped_numbers": 0.0, "swapped_names": 0.0, "aligned": _NONE}
-        if self._covered[place] < _ABOUT_THE_SAME:
+        of, answer, place = self._of, self._of.answer, int(self._covered[number].argmax())
+        sentence, nothing = of.sentences.all[place], (0, 0, _NONE)
+        if self._covered[number, place] < _ABOUT_THE_SAME:
             return nothing
-        unlike, known = self._unlike(place), _numbers_in(sentence.words)
-        own_numbers = {one for one in unlike if of.is_number[one] and not numbers_in_word(answer.texts[one]) <= known}
-        own_names = {one for one in unlike if of.is_name[one] and not of.is_number[one]}
+        unlike = self._unlike(claim, place, values)
+        own_numbers = {one for one in unlike if of.is_number[one]}
+        own_names = unlike - own_numbers
+        if own_numbers:
+            known = _numbers_in(sentence.words)
+            own_numbers = {one for one in own_numbers if not numbers_in_word(answer.texts[one]) <= known}
         if not own_numbers and not own_names:
             return nothing
-        own = [word for word in self._words if answer.is_word[word]]
+        own = [word for word in claim.words if answer.is_word[word]]
         stems, counted = [answer.stems[word] for word in own], _numbers_in([answer.texts[word] for word in own])
         there = [number for number, word in enumerate(sentence.words) if word[0].isalnum()]
-        matcher = SequenceMatcher(None, stems, [sentence.stems[number] for number in there], autojunk=False)
+        of_sentence = sentence.stems
+        matcher = SequenceMatcher(None, stems, [of_sentence[number] for number in there], autojunk=False)
         same = numbers = names = 0
         for kind, start, end, first, last in matcher.get_opcodes():
             if kind == "equal":
                 same += end - start
             elif kind == "replace":
-                others = [sentence.words[number] for number in there[first:last] if sentence.stems[number] not in stems]
+                others = [sentence.words[number] for number in there[first:last] if of_sentence[number] not in stems]
                 rivals = sum(not numbers_in_word(word) <= counted for word in others)
                 numbers += min(rivals, len(own_numbers.intersection(own[start:end])))
                 named = sum(word[0].isupper() and carries_content(word) for word in others)
                 names += min(named, len(own_names.intersection(own[start:end])))
-        return {"swapped_numbers": float(numbers), "swapped_names": float(names), "aligned": same / len(own)}
+        return numbers, names, same / len(own)
 
-    def _unlike(self, place: int) -> set[int]:
-        """The words of values that a sentence with its title does not repeat, and of numbers that are in no value."""
-        of, words = self._of, self._of.answer.parsed.words
-        content = of.sentences.content_of([*of.sentences.titles_of(place), place])
-        inside = [
-            (value, [word for word in self._words if words[word].overlaps(value.chars)]) for value in self._values
-        ]
-        unlike = {word for value, own in inside if not value.is_repeated_by(value.parts_in(content)) for word in own}
-        known = {word for _, own in inside for word in own}
-        unlike.update(word for word in self._words if of.is_number[word] and word not in known)
-        return {word for word in unlike if of.answer.stems[word] not in of.sentences.all[place].stems}
-
-    def _value_numbers(self, window: Sequence[int]) -> dict[str, float]:
-        if not self._values:
-            return {"values": 0.0, "values_window": 0.0, "values_anywhere": 0.0}
-        content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
-        return {
-            "values": float(len(self._values)),
-            "values_window": float(sum(not one.is_repeated_by(one.parts_in(content)) for one in self._values)),
-            "values_anywhere": float(len(self._of.row.matcher.unmatched_ranges(self._chars, everywhere))),
+    def _unlike(self, claim: _Claim, place: int, values: Sequence[tuple[Value, list[int]]]) -> set[int]:
+        """The names and numbers that a sentence lacks: those of values that it does not repeat with its title, and
+        numbers that are in no value."""
+        of, known = self._of, self._of.in_sentences[place]
+        lacking = {
+            word for word in claim.words if (of.is_number[word] or of.is_name[word]) and not of.bits[word] & known
         }
-
-    def _attended_numbers(self, place: int, window: Sequence[int], seen: _Bools, alike: _Floats) -> dict[str, float]:
-        """How attention goes with the premise; ``seen`` and ``alike`` are of the window with most of it."""
-        evidence = self._evidence
-        scores = np.array(evidence.passage_scores, np.float32).astype(float)  # as they are written
-        found = {
-            "evidence_mass": _NONE if evidence.evidence_mass is None else float(np.float32(evidence.evidence_mass)),
-            "top_share": float(scores.max() / scores.sum()) if scores.sum() > 0 else 0.0,
-            "margin": _NONE if evidence.margin is None else float(np.float32(evidence.margin)),
-            "sentences": math.log1p(len(self._of.sentences)),
-        }
-        if not self._attended:
-            return {**found, **dict.fromkeys(_ATTENTION, 0.0)}
-        shares = [float(self._weights @ one) / self._total for one in (seen, alike)]
-        shares += [float(self._attention[one].sum()) / self._attended for one in (place, list(window))]
-        return {**found, **dict(zip(_ATTENTION, shares, strict=True))}
+        if not lacking:
+            return lacking
+        unlike = {word for word in lacking if of.is_number[word]}.difference(*(words for _, words in values))
+        for value, words in values:
+            if not lacking.isdisjoint(words):
+                content = of.sentences.content_of([*of.sentences.titles_of(place), place])
+                if not value.is_repeated_by(value.parts_in(content)):
+                    unlike |= lacking.intersection(words)
+        return unlike
 
 
 def _numbers_in(words: Sequence[str]) -> frozenset[int]:
@@ -490,28 +584,30 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
     return differing / len(both) if differing > sum(one and two for one, two in both) else 0.0
 
 
-def _share_inverted(own: Sequence[str], stems: Sequence[str]) -> float:
-    """The share of successive content words whose order in the sentence is the other way round."""
-    at = {one: place for place, one in reversed([*enumerate(stems)])}
-    places = [at[one] for one in own if one in at]
-    return _mean([one > two for one, two in pairwise(places)])
-
-
 def _mean(found: Sequence[bool]) -> float:
     return sum(found) / len(found) if found else _NONE
 
 
-def _near(places: dict[str, list[int]], first: str, second: str, distance: int) -> bool:
-    one, two = places.get(first, ())[:_MOST_PLACES], places.get(second, ())[:_MOST_PLACES]
-    return any(abs(here - there) <= distance for here in one for there in two)
+def _near(places: Mapping[int, list[int]], first: int, second: int, distance: int) -> bool:
+    there = places.get(second, ())[:_MOST_PLACES]
+    for here in places.get(first, ())[:_MOST_PLACES]:
+        for other in there:
+            if -distance <= here - other <= distance:
+                return True
+    return False
 
 
-def _share_in_runs(words: Sequence[str], known: frozenset[tuple[str, ...]]) -> float:
+def _has_digit(word: str) -> bool:
+    return not word.isalpha() and any(map(str.isdigit, word))
+
+
+def _share_in_runs(words: Sequence[int], read: _ReadSentence) -> float:
     """The share of words that stand in a run of three that the premise repeats."""
     if len(words) < _RUN:
         return _NONE
     inside = [False] * len(words)
-    for at, run in enumerate(zip(words, words[1:], words[2:], strict=False)):
-        if run in known:
+    for at in range(len(words) - _RUN + 1):
+        run = words[at : at + _RUN]
+        if any(read.window[place : place + _RUN] == run for place in read.places.get(run[0], ())):
             inside[at : at + _RUN] = [True] * _RUN
     return sum(inside) / len(inside)

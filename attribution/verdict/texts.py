@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_tree
@@ -114,6 +114,7 @@ _DENYING = DENIALS | word_set(
     "avoid avoids avoided denied denies deny doubt doubted doubts exempt fail failed fails hardly lacked nobody "
     "nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
 )
+_CONTRACTED = ("n't", "n’t")
 _NOT_DENIED = word_set("earlier fewer just later less matter merely more only other")
 """After "no" and "not": words that they do not deny anything with."""
 _BEYOND = word_set(", ; : ( ) although as because but except if since so though unless whereas while")
@@ -124,6 +125,8 @@ _DENIED_WORDS = 3
 def negated_words(lowered: Sequence[str]) -> list[bool]:
     """Whether each word of a text stands behind a negation that reaches it."""
     found, reach = [], 0
+    if _DENYING.isdisjoint(lowered) and not any(word.endswith(_CONTRACTED) for word in lowered):
+        return [False] * len(lowered)
     for word, following in zip(lowered, [*lowered[1:], ""], strict=True):
         found.append(reach > 0)
         if _denies(word, following):
@@ -138,7 +141,7 @@ def negated_words(lowered: Sequence[str]) -> list[bool]:
 def _denies(word: str, following: str) -> bool:
     if word in ("no", "not"):
         return following not in _NOT_DENIED
-    return word in _DENYING or word.endswith(("n't", "n’t"))
+    return word in _DENYING or word.endswith(_CONTRACTED)
 
 
 class AnswerWords:
@@ -160,7 +163,7 @@ class AnswerWords:
         self.texts = [chars.of(answer) for chars in parsed.words]
         self.lowered = [text.lower() for text in self.texts]
         self.stems = [stem(text) for text in self.texts]
-        self.is_word = [any(map(str.isalnum, text)) for text in self.texts]
+        self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
         self.content = [carries_content(text) for text in self.texts]
         self.bounds = sentence_bounds(parsed)
         self.sentences, self.clause_of = [0] * len(self.texts), [0] * len(self.texts)
@@ -341,11 +344,10 @@ _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "wh
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
 
-    ``line`` is its line among those that are not blank, and ``named`` says of each clause whether it has a name.
+    ``line`` is its line among those that are not blank, and ``clauses`` has the first word and the end of each clause.
     """
 
     text: str
@@ -354,9 +356,17 @@ class Sentence:
     line: int
     words: tuple[str, ...]
     lowered: tuple[str, ...]
-    stems: tuple[str, ...]
-    clauses: tuple[range, ...]
-    named: tuple[bool, ...]
+    clauses: tuple[tuple[int, int], ...]
+
+    @property
+    def stems(self) -> tuple[str, ...]:
+        """The stem of each word."""
+        return tuple(map(stem, self.words))
+
+    def has_name(self, start: int, end: int) -> bool:
+        """Whether one of these words has a capital first letter."""
+        words = self.words[start:end]
+        return words != self.lowered[start:end] and any(word[0].isupper() for word in words)
 
 
 class PassageSentences:
@@ -377,7 +387,7 @@ class PassageSentences:
             self.ranges.append((range(start, border), range(border, len(self.all))))
             self._passage_of += [index] * (len(self.all) - start)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._sequences: dict[int, tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]] = {}
+        self._ends = [one.end for one in self.all]
 
     def __len__(self) -> int:
         return len(self.all)
@@ -408,19 +418,9 @@ class PassageSentences:
             self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
         return self._contents[key]
 
-    def places_and_runs(self, place: int) -> tuple[dict[str, list[int]], frozenset[tuple[str, ...]]]:
-        """Where each stem stands in the window of a sentence, by number, and its runs of three stems."""
-        if place not in self._sequences:
-            sequence = [one for where in self.window(place) for one in self.all[where].stems]
-            places: dict[str, list[int]] = {}
-            for number, one in enumerate(sequence):
-                places.setdefault(one, []).append(number)
-            self._sequences[place] = places, frozenset(zip(sequence, sequence[1:], sequence[2:], strict=False))
-        return self._sequences[place]
-
-    def attention(self, evidence: SpanEvidence) -> npt.NDArray[np.float64]:
-        """float64 [sentences]: the scores of the evidence, spread over the sentences that it overlaps."""
-        found = np.zeros(len(self.all))
+    def attention(self, evidence: SpanEvidence) -> list[float]:
+        """For each sentence the scores of the evidence, spread over the sentences that it overlaps."""
+        found = [0.0] * len(self.all)
         for piece in evidence.evidence:
             shared = self._shared(piece)
             total = sum(shared.values())
@@ -438,9 +438,13 @@ class PassageSentences:
             counts = ((place, len(stems.intersection(self.all[place].stems))) for place in own)
             return {place: count for place, count in counts if count}
         start, end = piece.chars.char_start, piece.chars.char_end
-        first = bisect_right(self.all, start, own.start, own.stop, key=lambda sentence: sentence.end)
-        overlapping = takewhile(lambda place: self.all[place].start < end, range(first, own.stop))
-        return {place: min(end, self.all[place].end) - max(start, self.all[place].start) for place in overlapping}
+        shared = {}
+        for place in range(bisect_right(self._ends, start, own.start, own.stop), own.stop):
+            one = self.all[place]
+            if one.start >= end:
+                break
+            shared[place] = min(end, one.end) - max(start, one.start)
+        return shared
 
 
 @remembered
@@ -475,9 +479,7 @@ def _sentence(
     """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides."""
     words = (*WORD_OR_MARK.findall(text), *also)
     lowered = tuple(map(str.lower, words))
-    bounds = [0, *(place for place, word in enumerate(lowered) if word in breaks), len(words)]
-    clauses = tuple([range(one, two) for one, two in pairwise(bounds) if two - one > 1])
-    is_capital = [word[:1].isupper() for word in words]
-    named = tuple([any(is_capital[max(clause.start, 1) : clause.stop]) for clause in clauses])
+    bounds = [0, *[place for place, word in enumerate(lowered) if word in breaks], len(words)]
+    clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
     end = -1 if start < 0 else start + len(text)
-    return Sentence(text, start, end, line, words, lowered, tuple(map(stem, words)), clauses, named)
+    return Sentence(text, start, end, line, words, lowered, clauses)
