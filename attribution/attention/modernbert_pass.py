@@ -1,7 +1,8 @@
 """The fused forward pass of a small ModernBERT encoder on the CPU, from its files to the attention of one layer.
 
 It gives the same result as transformers' own pass in fewer steps, and needs neither transformers nor its modules.
-Weights are laid out once, rotation is one product in place, and residuals are added within matrix products.
+Weights are laid out once, what depends on a token alone is computed once for the whole vocabulary, rotation is one
+product in place, and residuals are added within matrix products.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -30,8 +32,11 @@ from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOv
 
 _CPU = torch.device("cpu")
 _MOST_WEIGHTS = 2**24
-"""The pass keeps a second copy of the layers' weights; models with more weights than this gain little."""
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": gelu, "silu": silu}
+"""The pass keeps a second copy of the layers' weights; models with more weights than this gain little.
+
+Queries, keys and values of the whole vocabulary are kept, too, if they are not more.
+"""
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": gelu, "silu": partial(silu, inplace=True)}
 
 
 class _Rotation:
@@ -59,11 +64,13 @@ class _LowerLayer:
 
     Attributes:
         query_key_value: for queries, keys and values; queries and keys have the two columns of a rotated pair adjacent.
+        of_tokens: queries, keys and values of each token of the vocabulary, in the first layer; None if not kept.
         reach: distance, in places, of the farthest token that a token sees; None if it sees its whole row.
     """
 
     attention_norm: torch.Tensor | None
     query_key_value: torch.Tensor
+    of_tokens: torch.Tensor | None
     attention_output: torch.Tensor
     mlp_norm: torch.Tensor
     mlp_input: torch.Tensor
@@ -78,7 +85,7 @@ class FusedCapture:
     """An encoder up to the queries and keys of the captured layer, in which each token sees its whole row.
 
     ``query_position`` and ``softmax_over`` are as of ``LayerCapture``; ``attention_norm``, ``query``, ``key`` and
-    ``kind`` are of the captured layer; ``rotations`` go by kind of layer.
+    ``kind`` are of the captured layer; ``rotations`` go by kind of layer. ``token_states`` are normed embeddings.
     """
 
     name: ClassVar = "fused"
@@ -86,8 +93,7 @@ class FusedCapture:
     dtype: ClassVar = torch.float32
     query_position: QueryPosition
     softmax_over: SoftmaxOver
-    token_embeddings: torch.Tensor
-    embedding_norm: torch.Tensor
+    token_states: torch.Tensor
     norm_eps: float
     activation: Callable[[torch.Tensor], torch.Tensor]
     attention_heads: int
@@ -122,12 +128,13 @@ class FusedCapture:
         places, inputs = end_to_end_inputs(rows, _CPU, share=self.shares, context=self.context)
         factors = {kind: rotation.factors(places.longest[1]) for kind, rotation in self.rotations.items()}
         factors_of_places = {kind: some[places.positions] for kind, some in factors.items()}
-        hidden = self._normed(self.token_embeddings[inputs["input_ids"][0]], self.embedding_norm)
+        token_ids = inputs["input_ids"][0]
+        hidden = self.token_states.index_select(0, token_ids)
         for layer in self.lower_layers:
-            hidden = self._add_attention(hidden, layer, places, factors_of_places[layer.kind])
+            self._add_attention(hidden, token_ids, layer, places, factors_of_places[layer.kind])
             normed = self._normed(hidden, layer.mlp_norm)
             gated = self.activation(normed @ layer.mlp_input).mul_(normed @ layer.mlp_gate)
-            hidden = torch.addmm(hidden, gated, layer.mlp_output)
+            hidden.addmm_(gated, layer.mlp_output)
         hidden, of_kind = self._normed(hidden, self.attention_norm), factors[self.kind]
         for row, request in zip(places.places, requests, strict=True):
             own = row.without_context(self.context // 2).states(hidden)
@@ -140,15 +147,23 @@ class FusedCapture:
         return capture
 
     def _add_attention(
-        self, hidden: torch.Tensor, layer: _LowerLayer, places: EndToEndRows, factors: torch.Tensor
-    ) -> torch.Tensor:
-        """``hidden`` [tokens, hidden size] plus the layer's attention; local attention needs places around them."""
+        self,
+        hidden: torch.Tensor,
+        token_ids: torch.Tensor,
+        layer: _LowerLayer,
+        places: EndToEndRows,
+        factors: torch.Tensor,
+    ) -> None:
+        """Add the layer's attention to ``hidden`` [tokens, hidden size]; local attention needs places around them."""
         tokens, heads, reach = len(hidden), self.attention_heads, layer.reach or 0
         behind = block_padding(tokens, reach, _CPU) + reach if reach else 0
         states = hidden.new_empty(reach + tokens + behind, 3 * heads, hidden.shape[1] // heads)
         states[:reach], states[reach + tokens :] = 0, 0
         own = states[reach : reach + tokens]
-        torch.mm(self._normed(hidden, layer.attention_norm), layer.query_key_value, out=own.flatten(1))
+        if layer.of_tokens is None:
+            torch.mm(self._normed(hidden, layer.attention_norm), layer.query_key_value, out=own.flatten(1))
+        else:
+            torch.index_select(layer.of_tokens, 0, token_ids, out=own.flatten(1))
         _rotate(own[:, : 2 * heads], factors)
         query, key, value = states.transpose(0, 1).chunk(3)
         scaling = query.shape[-1] ** -0.5
@@ -159,7 +174,7 @@ class FusedCapture:
         else:
             rule = AttentionRule(causal=False, reach=layer.reach, scaling=scaling)
             attention = end_to_end_attention(query[None], key[None], value[None], rows=places, rule=rule)[0]
-        return torch.addmm(hidden, attention[:tokens].reshape(hidden.shape), layer.attention_output)
+        hidden.addmm_(attention[:tokens].reshape(hidden.shape), layer.attention_output)
 
     def _heads(self, states: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         """Queries or keys [tokens, hidden size], rotated: [attention heads, tokens, size]."""
@@ -235,12 +250,18 @@ def _read_capture(directory: ModelDirectory, layer: int) -> FusedCapture:
             pairs = (one.view(heads, 2, -1, hidden).transpose(1, 2).reshape(one.shape) for one in rotated)
             return [*pairs, value]
 
+        embeddings = weight("embeddings.tok_embeddings", config.vocab_size, hidden)
+        token_states = layer_norm(embeddings, (hidden,), weight("embeddings.norm", hidden), None, config.norm_eps)
+
         def lower_layer(place: int) -> _LowerLayer:
+            states = torch.cat(query_key_value(place)).T.contiguous()
+            is_kept = place == 0 and config.vocab_size * states.shape[1] <= _MOST_WEIGHTS
             mlp_input, mlp_gate = weight(f"layers.{place}.mlp.Wi", 2 * inner, hidden).chunk(2)
             kind = config.layer_types[place]
             return _LowerLayer(
                 attention_norm=attention_norm(place),
-                query_key_value=torch.cat(query_key_value(place)).T.contiguous(),
+                query_key_value=states,
+                of_tokens=token_states @ states if is_kept else None,
                 attention_output=weight(f"layers.{place}.attn.Wo", hidden, hidden).T.contiguous(),
                 mlp_norm=weight(f"layers.{place}.mlp_norm", hidden),
                 mlp_input=mlp_input.T.contiguous(),
@@ -254,8 +275,7 @@ def _read_capture(directory: ModelDirectory, layer: int) -> FusedCapture:
         return FusedCapture(
             query_position=options.query_position or defaults.model.query_position or QueryPosition.SELF,
             softmax_over=defaults.trained.softmax_over,
-            token_embeddings=weight("embeddings.tok_embeddings", config.vocab_size, hidden),
-            embedding_norm=weight("embeddings.norm", hidden),
+            token_states=token_states,
             norm_eps=config.norm_eps,
             activation=_ACTIVATIONS[config.hidden_activation],
             attention_heads=heads,
