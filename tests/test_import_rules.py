@@ -15,17 +15,13 @@ ROOMS = ("schemas", "logs", "attribution", "transforms", "report", "integrations
 LAB = "lab"
 """Stands at the top, too, and is not shipped: ``lab.*`` from a checkout."""
 ALLOWED = {
-    "schemas": {"schemas"},
-    "logs": {"schemas", "logs"},
-    "attribution": {"schemas", "attribution"},
-    "transforms": {"schemas", "logs", "attribution", "transforms"},
-    "report": {"schemas", "logs", "report"},
+    "schemas": {"schemas"}, "logs": {"schemas", "logs"}, "attribution": {"schemas", "attribution"},
+    "transforms": {"schemas", "logs", "attribution", "transforms"}, "report": {"schemas", "logs", "report"},
     "integrations": {"schemas", "logs", "attribution", "report", "integrations", "testing"},
     "pipeline": {"schemas", "logs", "attribution", "transforms", "report", "pipeline"},
     "evaluation": {"schemas", "logs", "attribution", "report", "evaluation"},
-    "lab/training": {"schemas", "logs", "attribution", "report", "evaluation"},
-    "examples": {"schemas", "attribution"},
-}
+    "lab/training": {"schemas", "logs", "attribution", "report", "evaluation"}, "examples": {"schemas", "attribution"},
+}  # fmt: skip
 EXCEPTIONS = {"attribution": {("attribution/attribute_table.py", "logs")}}
 """Where a table in memory meets the method: its rows are read as those of a log are."""
 FORBIDDEN = {

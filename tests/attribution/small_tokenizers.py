@@ -75,16 +75,11 @@ def unigram() -> Tokenizer:
 
 
 KINDS: dict[str, Callable[[], Tokenizer]] = {
-    "byte level": byte_level,
-    "byte level with prefix space": byte_level_with_prefix_space,
-    "metaspace first": lambda: metaspace("first"),
-    "metaspace always": lambda: metaspace("always"),
-    "prepending": prepending,
-    "stripping": stripping,
-    "composing": composing,
-    "normalizing specials": normalizing_specials,
-    "unigram": unigram,
-}
+    "byte level": byte_level, "byte level with prefix space": byte_level_with_prefix_space,
+    "metaspace first": lambda: metaspace("first"), "metaspace always": lambda: metaspace("always"),
+    "prepending": prepending, "stripping": stripping, "composing": composing,
+    "normalizing specials": normalizing_specials, "unigram": unigram,
+}  # fmt: skip
 
 
 def _trained(tokenizer: Tokenizer) -> Tokenizer:

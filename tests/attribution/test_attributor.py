@@ -170,18 +170,14 @@ def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor):
 @pytest.mark.parametrize(
     ("of_both", "own", "expected"),
     [
-        ({}, {}, ("auto", "none")),
-        ({"quantization": "int8"}, {}, ("auto", "int8")),
+        ({}, {}, ("auto", "none")), ({"quantization": "int8"}, {}, ("auto", "int8")),
         ({}, {"language_model_quantization": "int8"}, ("auto", "int8")),
         ({"quantization": "int8"}, {"language_model_quantization": "none"}, ("auto", "none")),
         ({"dtype": "float32"}, {"language_model_quantization": "nf4"}, ("float32", "nf4")),
-        (
-            {"dtype": "float32", "quantization": "nf4"},
-            {"language_model_dtype": "bfloat16", "language_model_quantization": "int8"},
-            ("bfloat16", "int8"),
-        ),
+        ({"dtype": "float32", "quantization": "nf4"}, {"language_model_dtype": "bfloat16",
+            "language_model_quantization": "int8"}, ("bfloat16", "int8")),
     ],
-)
+)  # fmt: skip
 def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_own(of_both, own, expected):
     model = ModelOptions(model="ours", **of_both)
     choice = ModelChoice(model=model, method=MethodOptions(language_model="theirs", **own))

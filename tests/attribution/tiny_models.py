@@ -58,13 +58,9 @@ VOCABULARY_SIZE = 400
 WINDOW = 24
 _FULL, _SLIDING, _LINEAR = "full_attention", "sliding_attention", "linear_attention"
 _SHAPE = {
-    "vocab_size": VOCABULARY_SIZE,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 512,
-}
+    "vocab_size": VOCABULARY_SIZE, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "max_position_embeddings": 512,
+}  # fmt: skip
 _TOKENS = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 _LARGE = _SHAPE | _TOKENS
 _GROUPED = _LARGE | {"num_key_value_heads": 2}
@@ -72,71 +68,30 @@ _MIXED = {"sliding_window": WINDOW, "layer_types": [_SLIDING, _FULL, _SLIDING, _
 
 DECODERS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**_GROUPED),
-    "llama4": Llama4TextConfig(
-        **_GROUPED,
-        head_dim=8,
-        attention_chunk_size=WINDOW,
-        layer_types=["chunked_attention", _FULL, "chunked_attention", _FULL],
-        no_rope_layers=[1, 0, 1, 0],
-        moe_layers=[1, 3],
-        num_local_experts=2,
-        intermediate_size_mlp=48,
-    ),
-    "qwen2": Qwen2Config(**_GROUPED),
-    "qwen3": Qwen3Config(**_GROUPED, head_dim=8),
+    "llama4": Llama4TextConfig(**_GROUPED, head_dim=8, attention_chunk_size=WINDOW, layer_types=["chunked_attention",
+        _FULL, "chunked_attention", _FULL], no_rope_layers=[1, 0, 1, 0], moe_layers=[1, 3], num_local_experts=2,
+        intermediate_size_mlp=48),
+    "qwen2": Qwen2Config(**_GROUPED), "qwen3": Qwen3Config(**_GROUPED, head_dim=8),
     "mistral": MistralConfig(**_GROUPED, sliding_window=WINDOW),
     "gemma2": Gemma2Config(**_GROUPED, **_MIXED, head_dim=8, query_pre_attn_scalar=5, attn_logit_softcapping=3.0),
     "gemma3": Gemma3TextConfig(**_GROUPED, **_MIXED, head_dim=8, query_pre_attn_scalar=5),
     "phi3": Phi3Config(**_GROUPED),
-    "minicpm3": MiniCPM3Config(
-        **_LARGE,
-        num_key_value_heads=4,
-        q_lora_rank=16,
-        kv_lora_rank=16,
-        qk_rope_head_dim=8,
-        qk_nope_head_dim=8,
-        v_head_dim=8,
-    ),
+    "minicpm3": MiniCPM3Config(**_LARGE, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8,
+        qk_nope_head_dim=8, v_head_dim=8),
     "granite": GraniteConfig(**_GROUPED, attention_multiplier=0.5, embedding_multiplier=3.0, residual_multiplier=0.5),
-    "olmo2": Olmo2Config(**_GROUPED),
-    "smollm3": SmolLM3Config(**_GROUPED, no_rope_layers=[1, 0, 1, 0]),
+    "olmo2": Olmo2Config(**_GROUPED), "smollm3": SmolLM3Config(**_GROUPED, no_rope_layers=[1, 0, 1, 0]),
     "cohere2": Cohere2Config(**_GROUPED, **_MIXED),
     "gpt_oss": GptOssConfig(**_GROUPED, **_MIXED, head_dim=8, num_local_experts=4, num_experts_per_tok=2),
     "gpt_neox": GPTNeoXConfig(**_LARGE),
     "gpt2": GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512, **_TOKENS),
-    "gpt2_scaled": GPT2Config(
-        vocab_size=VOCABULARY_SIZE,
-        n_embd=32,
-        n_layer=4,
-        n_head=4,
-        n_positions=512,
-        scale_attn_by_inverse_layer_idx=True,
-        **_TOKENS,
-    ),
-    "qwen3_next": Qwen3NextConfig(
-        **_GROUPED,
-        head_dim=8,
-        layer_types=[_LINEAR, _LINEAR, _LINEAR, _FULL],
-        linear_num_key_heads=2,
-        linear_num_value_heads=2,
-        linear_key_head_dim=8,
-        linear_value_head_dim=8,
-        num_experts=4,
-        num_experts_per_tok=2,
-        moe_intermediate_size=16,
-        shared_expert_intermediate_size=16,
-    ),
-    "falcon_h1": FalconH1Config(
-        **_GROUPED,
-        head_dim=8,
-        mamba_d_ssm=32,
-        mamba_n_heads=4,
-        mamba_d_head=8,
-        mamba_d_state=8,
-        mamba_n_groups=1,
-        mamba_chunk_size=16,
-    ),
-}
+    "gpt2_scaled": GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512,
+        scale_attn_by_inverse_layer_idx=True, **_TOKENS),
+    "qwen3_next": Qwen3NextConfig(**_GROUPED, head_dim=8, layer_types=[_LINEAR, _LINEAR, _LINEAR, _FULL],
+        linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8, linear_value_head_dim=8, num_experts=4,
+        num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=16),
+    "falcon_h1": FalconH1Config(**_GROUPED, head_dim=8, mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8,
+        mamba_d_state=8, mamba_n_groups=1, mamba_chunk_size=16),
+}  # fmt: skip
 """One causal model an architecture; the windows are shorter than the tests' rows."""
 
 ENCODERS: dict[str, PreTrainedConfig] = {
@@ -250,40 +205,25 @@ RECORD = QARecord(
 
 
 _TEXT = {
-    "vocab_size": VOCABULARY_SIZE,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-}
+    "vocab_size": VOCABULARY_SIZE, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
+}  # fmt: skip
 _IMAGE = {
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "image_size": 28,
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28,
     "patch_size": 14,
-}
+}  # fmt: skip
 _SECTIONS = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
 _KINDS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 
 NESTED: dict[str, PreTrainedConfig] = {
-    "gemma3": Gemma3Config(
-        text_config=_TEXT | {"head_dim": 8, "layer_types": _KINDS, "sliding_window": 24},
-        vision_config=_IMAGE,
-        mm_tokens_per_image=4,
-    ),
+    "gemma3": Gemma3Config(text_config=_TEXT | {"head_dim": 8, "layer_types": _KINDS, "sliding_window": 24},
+        vision_config=_IMAGE, mm_tokens_per_image=4),
     "llava": LlavaConfig(text_config=LlamaConfig(**_TEXT), vision_config=CLIPVisionConfig(**_IMAGE)),
-    "mistral3": Mistral3Config(
-        text_config=MistralConfig(**_TEXT, sliding_window=None), vision_config=PixtralVisionConfig(**_IMAGE)
-    ),
-    "qwen2_vl": Qwen2VLConfig(
-        text_config=_TEXT | {"rope_parameters": _SECTIONS},
-        vision_config={"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2},
-    ),
-}
+    "mistral3": Mistral3Config(text_config=MistralConfig(**_TEXT, sliding_window=None),
+        vision_config=PixtralVisionConfig(**_IMAGE)),
+    "qwen2_vl": Qwen2VLConfig(text_config=_TEXT | {"rope_parameters": _SECTIONS}, vision_config={"depth": 2,
+        "embed_dim": 16, "hidden_size": 32, "num_heads": 2}),
+}  # fmt: skip
 
 
 def save_nested_model(directory: Path, kind: str) -> PreTrainedModel:

@@ -27,7 +27,6 @@ from tests.evaluation.tiny_nli import save_tiny_nli
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.evaluation.datasets import Measure, measure_of
 from attribeam.evaluation.datasets.published import load_quotesum
 from attribeam.evaluation.measures.accuracy import comparison_remarks, run_methods, score_methods
 from attribeam.schemas.errors import ExitCode
@@ -188,16 +187,6 @@ def test_spans_that_isolated_evidence_decides_are_counted_and_told(data, strict,
     assert remark.startswith(f"alone: 3 of 3 spans {said}")
 
 
-def test_default_measure_is_the_first_that_the_data_set_has_labels_for():
-    assert [measure_of(name, None) for name in ("quotesum", "log", "alce", "ragtruth")] == [
-        Measure.PASSAGES,
-        Measure.PASSAGES,
-        Measure.CITATIONS,
-        Measure.SUPPORT,
-    ]
-    assert measure_of("log", "support") is Measure.SUPPORT
-
-
 HIDDEN = ("--method", "hss-union-dep", "--method", "hss-avg")
 
 
@@ -225,12 +214,6 @@ def test_hidden_state_methods_run_alone_at_the_middle_layer(files, tmp_path):
     assert (union["method"], average["method"]) == ("hss-union-dep", "hss-avg")
     assert union["failed_rows"] == average["failed_rows"] == []
     assert (union["provenance"]["hidden_layer"], union["provenance"]["passage_score"]) == ("2", "top5-mean")
-
-
-def test_hidden_layer_above_the_captured_one_is_used_on_request(files, tmp_path):
-    union, _ = entries(files, tmp_path, *HIDDEN, "--hidden-layer", 4)
-    assert union["provenance"]["hidden_layer"] == "4"
-    assert union["failed_rows"] == []
 
 
 @pytest.fixture(scope="module")
@@ -273,17 +256,8 @@ def test_every_data_set_has_its_measures_in_json_and_tables(finished):
 
 def test_accuracy_is_that_of_a_plain_evaluation(encoder, suite_data, finished, tmp_path):
     output = tmp_path / "plain.json"
-    given = [
-        "--dataset",
-        "quotesum",
-        "--data",
-        suite_data / "quotesum" / "dev.jsonl",
-        "--model",
-        encoder,
-        "--output",
-        output,
-    ]
-    assert evaluate(*given, "--bootstrap-draws", 40, "--device", "cpu") == 0
+    given = ("--dataset", "quotesum", "--data", suite_data / "quotesum" / "dev.jsonl", "--model", encoder)
+    assert evaluate(*given, "--output", output, "--bootstrap-draws", 40, "--device", "cpu") == 0
     costs = {"ms_per_span": None, "peak_memory_mib": None}
     plain = json.loads(output.read_text())
     assert {"words", "oracle", "attn-union-dep", "hss-avg"} <= {one["method"] for one in plain}
@@ -342,16 +316,13 @@ def test_citations_support_and_chinese_are_run_where_their_models_are_named(whol
     ("options", "message"),
     [
         ("--dataset quotesum", "--suite runs all data sets and measures; leave --dataset out"),
-        ("--measure citations", "leave --measure out"),
-        ("--cost", "leave --cost and --sweep-layers out"),
-        ("--answers generated", "add --spans cti"),
-        ("--model ./nowhere", "should be a directory with config.json"),
+        ("--measure citations", "leave --measure out"), ("--cost", "leave --cost and --sweep-layers out"),
+        ("--answers generated", "add --spans cti"), ("--model ./nowhere", "should be a directory with config.json"),
         ("--method module:Class", "--suite compares its own methods"),
         ("--data empty", "should contain one of quotesum/*.jsonl or quotesum/*.jsonl.xz, veri_gran/"),
-        ("--data nowhere", "--data of a suite should be a directory"),
-        ("--data faulty", "test.jsonl, line 1"),
+        ("--data nowhere", "--data of a suite should be a directory"), ("--data faulty", "test.jsonl, line 1"),
     ],
-)
+)  # fmt: skip
 def test_suite_that_cannot_be_run_is_an_error_before_anything_runs(
     suite_data, tmp_path, monkeypatch, capsys, options, message
 ):

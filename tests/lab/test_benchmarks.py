@@ -5,25 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.attribution.methods.hand_parser import ANSWER, PARSED
+from tests.attribution.methods.hand_parser import ANSWER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import write_rows
 from tests.transforms.tiny_parser import save_tiny_parser
 from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
-from attribeam.schemas import Passage, QARecord, RowSource, SpanKind
+from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
 from lab.benchmarks import attribution_latency, attribution_memory, attribution_profile, model_workers, peers
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
 from lab.benchmarks.latency_methods import EagerPass, TwoStage
-from lab.benchmarks.support_check import SpanTruth, flagged_spans, load_support_rows, main, support_lines
+from lab.benchmarks.support_check import SpanTruth, load_support_rows, main
 
 PARSERS = {
     "attribution_latency": attribution_latency._parser,
@@ -123,38 +121,10 @@ def row(record_id, passages):
     return {"record_id": record_id, "question": "Who?", "passages": passages, "answer": ANSWER, "spans": SPANS}
 
 
-class OneAnswerParser:
-    """A parser that knows only the answer in this file."""
-
-    identity = "by-hand"
-
-    def parse_many(self, texts, _passages):
-        return iter([PARSED for text in texts if text == ANSWER])
-
-
-@pytest.fixture(scope="module")
-def attributor(llama):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
-    return Attributor(parser=OneAnswerParser(), models=LoadedModels(attention=model), spans=(SpanKind.GIVEN,))
-
-
 @pytest.fixture
 def data(tmp_path):
     empty = [{"passage_id": "a", "title": None, "text": " "}]
     return write_rows(tmp_path / "rows.jsonl", [row("one", PASSAGES), row("empty", empty), row("two", PASSAGES[::-1])])
-
-
-def test_each_span_keeps_its_own_truth_and_row(attributor, data):
-    spans, _ = flagged_spans(load_support_rows(data), attributor)
-    assert [str(span.truth) for span in spans] == ["paraphrase", "supported", "wrong name"] * 2
-    assert [span.row for span in spans] == [0, 0, 0, 1, 1, 1]
-    assert [bool(span.evidence.unmatched_values) for span in spans[:3]] == [False, False, True]
-
-
-def test_refused_rows_are_listed_and_left_out_of_the_figures(attributor, data):
-    lines = [*support_lines(load_support_rows(data), attributor, data=data, draws=20, seed=0)]
-    assert lines[0] == "rows.jsonl: 6 spans of 2 answers, attn-union-dep"
-    assert lines[-1] == "row 1 failed and is left out: no_passages"
 
 
 RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER

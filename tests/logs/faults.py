@@ -25,30 +25,20 @@ FAULTS: dict[str, tuple[dict[str, object], Stage, Reason, str]] = {
     "null passage": ({"passages": [None]}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "null passage text": ({"passages": [{"text": None}]}, Stage.VALIDATE, Reason.NO_PASSAGES, "passages"),
     "broken passage": ({"passages": [{"text": BROKEN_TEXT}]}, Stage.READ, Reason.INVALID_UTF8, "passages"),
-    "broken title": (
-        {"passages": [{"text": "a", "title": BROKEN_TEXT}]}, Stage.READ, Reason.INVALID_UTF8, "passages"
-    ),
+    "broken title": ({"passages": [{"text": "a", "title": BROKEN_TEXT}]}, Stage.READ, Reason.INVALID_UTF8, "passages"),
     "long passage": ({"passages": [{"text": "a" * 201}]}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"),
     "long passages": ({"passages": [{"text": "a" * 90}] * 2}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"),
-    "too many passages": (
-        {"passages": [None] * (MOST_ITEMS + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"
-    ),
-    "too many spans": (
-        {"target_spans": [None] * (MOST_ITEMS + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "target_spans"
-    ),
-    "span beyond the answer": (
-        {"answer": "🙂🙂", "target_spans": [{"char_start": 0, "char_end": 3}]},
-        Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE, "target_spans",
-    ),
-    "empty span": (
-        {"target_spans": [{"char_start": 2, "char_end": 2}]}, Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE, "target_spans"
-    ),
-    "reversed span": (
-        {"target_spans": [{"char_start": 3, "char_end": 1}]}, Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE, "target_spans"
-    ),
-    "negative span": (
-        {"target_spans": [{"char_start": -1, "char_end": 1}]}, Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE, "target_spans"
-    ),
+    "too many passages": ({"passages": [None] * (MOST_ITEMS + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG, "passages"),
+    "too many spans": ({"target_spans": [None] * (MOST_ITEMS + 1)}, Stage.VALIDATE, Reason.TEXT_TOO_LONG,
+        "target_spans"),
+    "span beyond the answer": ({"answer": "🙂🙂", "target_spans": [{"char_start": 0, "char_end": 3}]}, Stage.VALIDATE,
+        Reason.SPAN_OUT_OF_RANGE, "target_spans"),
+    "empty span": ({"target_spans": [{"char_start": 2, "char_end": 2}]}, Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE,
+        "target_spans"),
+    "reversed span": ({"target_spans": [{"char_start": 3, "char_end": 1}]}, Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE,
+        "target_spans"),
+    "negative span": ({"target_spans": [{"char_start": -1, "char_end": 1}]}, Stage.VALIDATE, Reason.SPAN_OUT_OF_RANGE,
+        "target_spans"),
     "null span": ({"target_spans": [None]}, Stage.VALIDATE, Reason.MISSING_VALUE, "target_spans"),
     "broken generator": ({"generator": BROKEN_TEXT}, Stage.READ, Reason.INVALID_UTF8, "generator"),
 }  # fmt: skip

@@ -13,15 +13,10 @@ PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text
 SPAN = pa.struct([("char_start", pa.int32()), ("char_end", pa.int32())])
 LOG_SCHEMA = pa.schema(
     [
-        ("record_id", pa.string()),
-        ("question", pa.string()),
-        ("passages", pa.list_(PASSAGE)),
-        ("answer", pa.string()),
-        ("target_spans", pa.list_(SPAN)),
-        ("answered_at", pa.timestamp("us", tz="UTC")),
-        ("generator", pa.string()),
+        ("record_id", pa.string()), ("question", pa.string()), ("passages", pa.list_(PASSAGE)), ("answer", pa.string()),
+        ("target_spans", pa.list_(SPAN)), ("answered_at", pa.timestamp("us", tz="UTC")), ("generator", pa.string()),
     ]
-)
+)  # fmt: skip
 BROKEN_TEXT = b"caf\xe9 \xff"
 
 

@@ -13,7 +13,7 @@ from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs import reader, rows
 from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
-from attribeam.logs.qa_log import QALog, TableLog, in_python
+from attribeam.logs.qa_log import QALog, TableLog
 from attribeam.logs.reader import BATCH_ROWS, ParquetReader
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces.table_rows import table_rows
@@ -73,14 +73,10 @@ def hugging_face_dataset(table):
 
 
 TABLES = {
-    "table": (lambda table: table, True),
-    "batch": (lambda table: table.combine_chunks().to_batches()[0], True),
-    "reader": (lambda table: table.to_reader(max_chunksize=7), False),
-    "polars": (polars_frame, True),
-    "pandas": (pandas_frame, True),
-    "duckdb": (duckdb_relation, False),
-    "datasets": (hugging_face_dataset, True),
-}
+    "table": (lambda table: table, True), "batch": (lambda table: table.combine_chunks().to_batches()[0], True),
+    "reader": (lambda table: table.to_reader(max_chunksize=7), False), "polars": (polars_frame, True),
+    "pandas": (pandas_frame, True), "duckdb": (duckdb_relation, False), "datasets": (hugging_face_dataset, True),
+}  # fmt: skip
 """Tables of every library, and whether asking for the number of rows uses nothing up."""
 
 
@@ -170,13 +166,6 @@ def test_a_frame_without_rows_has_no_outcomes_whatever_its_types():
     assert outcomes(frame, "t", LogOptions((("passages", "contexts"),))) == []
 
 
-def test_options_of_the_command_line_become_keywords():
-    message = "with --columns answer=..., or none with --columns prompt=; leave it out of --extra-columns"
-    assert in_python(message) == (
-        'with columns={"answer": ...}, or none with columns={"prompt": ""}; leave it out of extra_columns'
-    )
-
-
 def test_row_group_of_60000_rows_is_read_in_small_batches(tmp_path):
     rows = 60_000
     table = pa.table({"answer": pa.array([f"answer {number}" for number in range(rows)])})
@@ -252,17 +241,6 @@ def test_file_with_a_column_too_deep_for_arrow_is_an_error_that_says_so(tmp_path
     write_log(tmp_path / "log.parquet", [log_row(0)], schema=schema)
     with pytest.raises(DataError, match=r"log\.parquet' .* nested more than 100 levels deep.*; write it anew"):
         QALog(str(tmp_path / "log.parquet")).check()
-
-
-def test_value_that_many_rows_share_makes_small_batches(tmp_path, monkeypatch):
-    value, rows = "word " * 50_000, 250
-    monkeypatch.setattr(reader, "BATCH_BYTES", 8 * len(value), raising=False)
-    pq.write_table(pa.table({"answer": pa.array([value] * rows)}), tmp_path / "shared.parquet")
-    assert (tmp_path / "shared.parquet").stat().st_size < len(value)
-    with (tmp_path / "shared.parquet").open("rb") as file:
-        batches = [one.rows for one in ParquetReader().open(file).batches([ColumnPart("answer")], range(rows))]
-    assert sum(one.num_rows for one in batches) == rows
-    assert max(one.nbytes for one in batches) < 8 * len(value)
 
 
 def test_neighbour_of_a_large_row_is_read_without_it(tmp_path, monkeypatch):

@@ -112,24 +112,17 @@ def found(pattern):
     ("pattern", "expected"),
     [
         ("hv/*/*.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("hv/d?/[a-b].parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("hv", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("hv/d?/[a-b].parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]), ("hv", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
         ("hv/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
         ("./hv/**/*.parquet", ["./hv/d1/a.parquet", "./hv/d2/b.parquet"]),
-        ("hv/**.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("**/a.parquet", ["hv/d1/a.parquet"]),
-        ("hv/d1/a.parquet", ["hv/d1/a.parquet"]),
-        ("hv/d{1,2}/{a,b}.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("hv/_tmp/*.parquet", ["hv/_tmp/c.parquet"]),
-        ("hv/d1/_a.parquet", []),
-        ("hv/d3/*.parquet", []),
+        ("hv/**.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]), ("**/a.parquet", ["hv/d1/a.parquet"]),
+        ("hv/d1/a.parquet", ["hv/d1/a.parquet"]), ("hv/d{1,2}/{a,b}.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("hv/_tmp/*.parquet", ["hv/_tmp/c.parquet"]), ("hv/d1/_a.parquet", []), ("hv/d3/*.parquet", []),
         ("hv/*", ["hv/d1/a.parquet", "hv/d2/b.parquet", "hv/notes.txt"]),
-        ("hv/*/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("h[v]", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("h*/**/d1", ["hv/d1/a.parquet"]),
-        ("nowhere", []),
+        ("hv/*/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]), ("h[v]", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
+        ("h*/**/d1", ["hv/d1/a.parquet"]), ("nowhere", []),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("tree")
 def test_pattern_names_these_files(pattern, expected):
     assert found(pattern) == expected
@@ -138,14 +131,11 @@ def test_pattern_names_these_files(pattern, expected):
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        ("hv", ["hv/d1/a.parquet"]),
-        ("hv/**/*.parquet", ["hv/d1/a.parquet"]),
-        ("hv/d2/evidence", ["hv/d2/evidence/e.parquet"]),
-        ("hv/*/*/*.parquet", ["hv/d2/evidence/e.parquet"]),
-        ("**/*/*/*.parquet", ["hv/d1/a.parquet"]),
-        ("hv/**/evidence/*.parquet", ["hv/d2/evidence/e.parquet"]),
+        ("hv", ["hv/d1/a.parquet"]), ("hv/**/*.parquet", ["hv/d1/a.parquet"]),
+        ("hv/d2/evidence", ["hv/d2/evidence/e.parquet"]), ("hv/*/*/*.parquet", ["hv/d2/evidence/e.parquet"]),
+        ("**/*/*/*.parquet", ["hv/d1/a.parquet"]), ("hv/**/evidence/*.parquet", ["hv/d2/evidence/e.parquet"]),
     ],
-)
+)  # fmt: skip
 def test_output_of_an_audit_beside_the_logs_is_none_of_them(tree, pattern, expected):
     audit = tree / "real" / "d2"
     (audit / "evidence").mkdir()
@@ -224,13 +214,10 @@ def test_folder_that_is_named_like_a_log_and_holds_none_is_an_error(tree, patter
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        ("day={20,21}/x", ["day=20/x", "day=21/x"]),
-        ("{a,b{c,d}}", ["a", "bc", "bd"]),
-        ("{a}{,x}", ["{a}", "{a}x"]),
-        ("plain", ["plain"]),
-        ("{a,b", ["{a,b"]),
+        ("day={20,21}/x", ["day=20/x", "day=21/x"]), ("{a,b{c,d}}", ["a", "bc", "bd"]), ("{a}{,x}", ["{a}", "{a}x"]),
+        ("plain", ["plain"]), ("{a,b", ["{a,b"]),
     ],
-)
+)  # fmt: skip
 def test_braces_are_those_of_a_shell(pattern, expected):
     assert sorted(expand_braces(pattern)) == sorted(expected)
 
@@ -246,20 +233,14 @@ def records_of(path, options):
 @pytest.mark.parametrize(
     ("folder", "values"),
     [
-        ("dt=2026-01-01", {"dt": "2026-01-01"}),
-        ("dt=2026-01-01/hour=7", {"dt": "2026-01-01", "hour": "7"}),
-        ("dt=2026-01-01%2000%3A30%3A00", {"dt": "2026-01-01 00:30:00"}),
-        ("region=M%C3%BCnchen", {"region": "München"}),
-        ("region=a+b", {"region": "a+b"}),
-        ("region=a%2Fb%3Dc", {"region": "a/b=c"}),
-        ("a=b=c", {"a": "b=c"}),
-        ("my%20region=x", {"my region": "x"}),
-        ("region=__HIVE_DEFAULT_PARTITION__", {"region": None}),
-        ("region=", {"region": ""}),
-        ("region=x/part/region=y", {"region": "y"}),
+        ("dt=2026-01-01", {"dt": "2026-01-01"}), ("dt=2026-01-01/hour=7", {"dt": "2026-01-01", "hour": "7"}),
+        ("dt=2026-01-01%2000%3A30%3A00", {"dt": "2026-01-01 00:30:00"}), ("region=M%C3%BCnchen", {"region": "München"}),
+        ("region=a+b", {"region": "a+b"}), ("region=a%2Fb%3Dc", {"region": "a/b=c"}), ("a=b=c", {"a": "b=c"}),
+        ("my%20region=x", {"my region": "x"}), ("region=__HIVE_DEFAULT_PARTITION__", {"region": None}),
+        ("region=", {"region": ""}), ("region=x/part/region=y", {"region": "y"}),
         ("team=elsewhere", {"team": "harbour"}),
     ],
-)
+)  # fmt: skip
 def test_columns_of_folders_are_carried(folder, values, tmp_path):
     path = write_log(tmp_path / folder / "part.parquet", log_rows(3))
     for record in records_of(path, LogOptions(extra_columns=(*values,))):

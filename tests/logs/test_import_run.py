@@ -1,10 +1,8 @@
 """``attribeam import``: files, options, summary, dead letters, what is refused, and every command of its page."""
 
-import errno
 import gzip
 import io
 import json
-import os
 import random
 import re
 import resource
@@ -110,12 +108,6 @@ def test_ids_of_the_store_are_carried_without_being_asked_for(kind, tmp_path):
         assert not {one["span_id"] for one in places} & {carried["span_id"], None}
 
 
-def test_log_of_rows_carries_nothing(tmp_path):
-    output = tmp_path / "log.parquet"
-    assert run("ragas", "--data", write_lines(tmp_path / "a.jsonl", ragas()), "--output", output) == 0
-    assert QALog(str(output)).check().columns.extra_fields == ()
-
-
 @pytest.mark.parametrize(
     ("kind", "records", "options", "said"),
     [
@@ -219,18 +211,6 @@ def test_damaged_file_leaves_nothing_behind(tmp_path, capsys):
     assert run("ragas", "--data", good, bad, "--output", output) == ExitCode.BAD_USAGE
     assert "b.parquet' should be readable Parquet, is damaged" in capsys.readouterr().err
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.jsonl", "b.parquet"]
-
-
-def test_file_whose_disk_fails_may_be_read_another_time(tmp_path, monkeypatch, capsys):
-    @contextmanager
-    def failing(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-        yield
-
-    path = write_lines(tmp_path / "a.jsonl", ragas())
-    monkeypatch.setattr(ArrowStorage, "open", failing)
-    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
-    assert "a.jsonl' cannot be read: [Errno 5] Input/output error" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

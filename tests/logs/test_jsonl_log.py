@@ -93,16 +93,12 @@ def test_byte_order_mark_and_empty_lines_are_no_rows(tmp_path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"answer": "a secret', "Unterminated string"),
-        ('{"a": "a secret"} {"a": 2}', "Extra data"),
-        ('{"a": "a secret"}\r{"a": 2}', "Extra data"),
-        ('["a secret"]', "has list"),
-        ("\0" * 5000, "Expecting value"),
-        ('{"answer": "a secret\0"}', "Invalid control character"),
-        ("[" * 4000, "RecursionError"),
+        ('{"answer": "a secret', "Unterminated string"), ('{"a": "a secret"} {"a": 2}', "Extra data"),
+        ('{"a": "a secret"}\r{"a": 2}', "Extra data"), ('["a secret"]', "has list"), ("\0" * 5000, "Expecting value"),
+        ('{"answer": "a secret\0"}', "Invalid control character"), ("[" * 4000, "RecursionError"),
         ('{"answer": "' + "a secret" * 1000 + '"}', "have at most 5000 bytes"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_line_that_is_no_object_is_a_fault_of_its_row(line, problem, at, tmp_path, monkeypatch):
     monkeypatch.setattr(jsonl_log, "MOST_BYTES", 5000)

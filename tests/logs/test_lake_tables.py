@@ -106,17 +106,13 @@ def test_table_version_says_nothing_to_loose_files_and_to_two_tables(make, tmp_p
 @pytest.mark.parametrize(
     ("mark", "extra"),
     [
-        ("_delta_log/00000000000000000000.json", "delta"),
-        ("_delta_log/_last_checkpoint/x", None),
+        ("_delta_log/00000000000000000000.json", "delta"), ("_delta_log/_last_checkpoint/x", None),
         ("_delta_log/00000000000000000010.checkpoint.parquet", "delta"),
-        ("metadata/00000-6a1b.metadata.json", "iceberg"),
-        ("metadata/v3.metadata.json", "iceberg"),
-        ("metadata/v12.gz.metadata.json", "iceberg"),
-        ("metadata/site.json", None),
-        ("metadata/site.metadata.json", None),
-        ("_delta_log", None),
+        ("metadata/00000-6a1b.metadata.json", "iceberg"), ("metadata/v3.metadata.json", "iceberg"),
+        ("metadata/v12.gz.metadata.json", "iceberg"), ("metadata/site.json", None),
+        ("metadata/site.metadata.json", None), ("_delta_log", None),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("inside", ["a.parquet", "data/a.parquet", "data/dt=2026-01-01/hour=1/a.parquet"])
 def test_table_is_recognised_and_without_the_extra_refused(mark, extra, inside, tmp_path, monkeypatch):
     for name in ("deltalake", "pyiceberg", "pyiceberg.table"):

@@ -7,7 +7,6 @@ import tracemalloc
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs import reader
 from attribeam.logs import rows as log_rows
-from attribeam.logs.columns import ColumnMap, LogOptions
+from attribeam.logs.columns import LogOptions
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog, file_errors_named
 from attribeam.logs.rows import EMPTY_PASSAGE, MOST_CARRIED_BYTES, FaultyRow
@@ -100,15 +99,6 @@ def test_every_row_has_exactly_one_outcome_in_order(folder, faults, row_group_si
     file = write_log(folder / "mixed.parquet", rows, row_group_size=row_group_size)
     assert [outcome.source.source_row for outcome in read(file)] == list(range(len(rows)))
     assert reasons(file) == [FAULTS[name][2] if name else None for name in faults]
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cuts=st.lists(st.integers(0, 30), max_size=4), row_group_size=st.integers(1, 31))
-def test_ranges_that_cover_a_file_read_it_once(folder, cuts, row_group_size):
-    file = write_log(folder / "cut.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
-    bounds = [0, *sorted(cuts), 30]
-    parts = [outcome for start, end in pairwise(bounds) for outcome in read(file, rows=range(start, end))]
-    assert parts == read(file)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -254,14 +244,11 @@ def test_variants_of_text_and_list_are_read_alike(tmp_path, text, make_list):
 
 SIZE = 4 << 20
 LARGE = {
-    "record_id": {"record_id": "x" * SIZE},
-    "question": {"question": "x" * SIZE},
-    "answer": {"answer": b"\xff" * SIZE},
-    "generator": {"generator": "x" * SIZE},
-    "passages": {"passages": [{"text": "x" * SIZE}]},
+    "record_id": {"record_id": "x" * SIZE}, "question": {"question": "x" * SIZE}, "answer": {"answer": b"\xff" * SIZE},
+    "generator": {"generator": "x" * SIZE}, "passages": {"passages": [{"text": "x" * SIZE}]},
     "title": {"passages": [{"text": "a", "title": "x" * SIZE}]},
     "many": {"passages": [{"text": "x" * 600}] * (SIZE // 600)},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -304,23 +291,6 @@ def test_passage_ids_come_with_the_rows_that_retrieved_them(tmp_path):
     assert ids == [["p0", None], None, ["p2", None]]
 
 
-def test_extra_columns_keep_their_values(tmp_path):
-    kinds = {"when": pa.timestamp("ns"), "tags": pa.list_(pa.string()), "kind": pa.dictionary(pa.int8(), pa.string())}
-    schema = pa.schema([*LOG_SCHEMA, *kinds.items()])
-    row = log_row(0, when=1_000_000_001, tags=["a", None], kind="live")
-    pq.write_table(
-        pa.Table.from_arrays([pa.array([row.get(field.name)], field.type) for field in schema], schema=schema),
-        tmp_path / "log.parquet",
-    )
-    options = LogOptions(extra_columns=("kind", "when", "tags"))
-    (record,) = records(str(tmp_path / "log.parquet"), options)
-    fields = ColumnMap.from_schema("log", schema, options).extra_fields
-    assert [field.type for field in fields] == [pa.string(), pa.timestamp("ns"), pa.list_(pa.string())]
-    values = dict(record.extra_columns)
-    assert pa.array([values["when"]], pa.timestamp("ns")).cast(pa.int64()).to_pylist() == [1_000_000_001]
-    assert (values["kind"], values["tags"]) == ("live", ["a", None])
-
-
 def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     with pytest.raises(DataError, match=r"log\.parquet.*at least 2 rows, has 1"):
@@ -331,19 +301,13 @@ def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path):
     ("change", "kind", "problem"),
     [
         (Path.unlink, DataError, r"log\.parquet' is not there"),
-        (
-            lambda path: path.write_text('{"a": 1}'),
-            LogFormatError,
-            r"log\.parquet.*does not begin like one.*--log-format",
-        ),
-        (
-            lambda path: path.write_bytes(b""),
-            LogFormatError,
-            r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$",
-        ),
+        (lambda path: path.write_text('{"a": 1}'), LogFormatError,
+            r"log\.parquet.*does not begin like one.*--log-format"),
+        (lambda path: path.write_bytes(b""), LogFormatError,
+            r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$"),
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), DataError, r"log\.parquet.*footer is not"),
     ],
-)
+)  # fmt: skip
 def test_file_that_is_gone_damaged_or_of_another_format_is_named(change, kind, problem, tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0)])
     change(Path(file))
@@ -385,13 +349,10 @@ def test_file_that_is_replaced_while_it_is_read_is_an_error_at_its_end(tmp_path)
 @pytest.mark.parametrize(
     "read",
     [
-        QALog.check,
-        QALog.fingerprint,
-        QALog.duplicate_rows,
-        lambda log: [*log.outcomes()],
+        QALog.check, QALog.fingerprint, QALog.duplicate_rows, lambda log: [*log.outcomes()],
         lambda log: [*log.passage_ids()],
     ],
-)
+)  # fmt: skip
 def test_file_that_a_link_leads_to_for_a_moment_is_never_read(tmp_path, monkeypatch, read):
     audited, other, link = (tmp_path / name for name in ("a.parquet", "b.parquet", "log.parquet"))
     for number, path in enumerate((audited, other)):

@@ -17,7 +17,7 @@ from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import ParquetReader, reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
-from attribeam.schemas.errors import LogFormatError, UsageError
+from attribeam.schemas.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "extending.md"
@@ -66,12 +66,6 @@ def test_reader_of_another_package_gives_what_parquet_gives(installed):
     assert reasons(log) == reasons(parquet)
     assert reasons(log, [0, 3, 257, 599]) == reasons(parquet, [0, 3, 257, 599])
     assert log.duplicate_rows().tolist() == []
-
-
-def test_file_that_it_cannot_read_is_named(installed):
-    parquet = write_log(installed / "log.parquet", ROWS[:1])
-    with pytest.raises(LogFormatError, match=r"log\.parquet' should be an Arrow file, is not"):
-        QALog(parquet, LogOptions(format="arrow")).check()
 
 
 @pytest.mark.usefixtures("installed")

@@ -9,11 +9,8 @@ from attribeam.pipeline.metrics import EvidenceTotals, RiskTotals, RunMetrics
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
 
 SPANS = {
-    ("facts", "supported"): 70,
-    ("facts", "unsupported"): 10,
-    ("mentions", "supported"): 15,
-    ("mentions", "weak"): 5,
-}
+    ("facts", "supported"): 70, ("facts", "unsupported"): 10, ("mentions", "supported"): 15, ("mentions", "weak"): 5,
+}  # fmt: skip
 
 
 def made_metrics(*, status: RunStatus = RunStatus.DONE, parser: str = "tiny") -> RunMetrics:

@@ -28,21 +28,14 @@ _PASSAGE = pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("tex
 _SPAN = pa.struct([("char_start", pa.int32()), ("char_end", pa.int32())])
 SCHEMA = pa.schema(
     [
-        ("record_id", pa.string()),
-        ("question", pa.string()),
-        ("passages", pa.list_(_PASSAGE)),
-        ("answer", pa.string()),
-        ("target_spans", pa.list_(_SPAN)),
-        ("generator", pa.string()),
-        ("note", pa.large_string()),
-        ("raw", pa.binary()),
-        ("account", pa.int64()),
+        ("record_id", pa.string()), ("question", pa.string()), ("passages", pa.list_(_PASSAGE)),
+        ("answer", pa.string()), ("target_spans", pa.list_(_SPAN)), ("generator", pa.string()),
+        ("note", pa.large_string()), ("raw", pa.binary()), ("account", pa.int64()),
         ("tags", pa.dictionary(pa.int32(), pa.string())),
         ("contacts", pa.list_(pa.struct([("kind", pa.string()), ("value", pa.string())]))),
-        ("labels", pa.map_(pa.string(), pa.string())),
-        ("hard", pa.list_(pa.string())),
+        ("labels", pa.map_(pa.string(), pa.string())), ("hard", pa.list_(pa.string())),
     ]
-)
+)  # fmt: skip
 EXTRA_COLUMNS = ("note", "raw", "account", "tags", "contacts", "labels", "hard")
 
 

@@ -106,11 +106,7 @@ def test_choice_for_a_probes_decoder_is_its_own_and_recorded(asked, probed, caps
 
 @pytest.mark.parametrize(
     "changed",
-    [
-        {"method": GRADIENTS},
-        {"language_model_dtype": "float32"},
-        {"language_model": None},
-    ],
+    [{"method": GRADIENTS}, {"language_model_dtype": "float32"}, {"language_model": None}],
     ids=["its gradients are read", "it is given", "the model is the decoder"],
 )
 def test_nothing_is_chosen_for_a_decoder_where(changed, asked, probed):

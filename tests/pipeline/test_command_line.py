@@ -317,17 +317,11 @@ def test_check_of_a_model_takes_one_device(device, capsys):
 @pytest.mark.parametrize(
     "change",
     [
-        {"quantization": Quantization.NF4},
-        {"dtype": "bfloat16"},
-        {"revision": "v1"},
-        {"trust_remote_code": True},
-        {"layer": 3},
-        {"query_position": QueryPosition.SELF},
-        {"prompt_template": "paper"},
-        {"max_tokens": 512},
+        {"quantization": Quantization.NF4}, {"dtype": "bfloat16"}, {"revision": "v1"}, {"trust_remote_code": True},
+        {"layer": 3}, {"query_position": QueryPosition.SELF}, {"prompt_template": "paper"}, {"max_tokens": 512},
         {"token_budget": 4096},
     ],
-)
+)  # fmt: skip
 def test_each_of_them_makes_another_configuration(change):
     plain = AuditSettings()
     changed = replace(plain, model=plain.model.replaced(**change))

@@ -35,13 +35,10 @@ def test_there_are_no_model_workers_unasked_where_no_gpu_is_named(device):
 @pytest.mark.parametrize(
     ("device", "expected"),
     [
-        ("cuda", ("cuda",)),
-        ("cuda:1", ("cuda:1",)),
-        ("cuda:1,cuda:0", ("cuda:1", "cuda:0")),
-        ("cuda, cuda:1", ("cuda", "cuda:1")),
-        ("all", ("cuda:0", "cuda:1")),
+        ("cuda", ("cuda",)), ("cuda:1", ("cuda:1",)), ("cuda:1,cuda:0", ("cuda:1", "cuda:0")),
+        ("cuda, cuda:1", ("cuda", "cuda:1")), ("all", ("cuda:0", "cuda:1")),
     ],
-)
+)  # fmt: skip
 def test_each_gpu_that_is_named_gets_a_model_worker(device, expected):
     assert _devices(device, workers=4) == expected
     assert _devices(device) == expected
@@ -65,16 +62,8 @@ def test_more_model_workers_than_devices_share_them():
         ("cuda,cuda:0", {}, "each GPU once"),
         ("cuda:0,cuda:2,cuda:7", {}, "there is no cuda:2 and no cuda:7, torch finds cuda:0 to cuda:1"),
         ("all", {"model_workers": 1}, "at least the number of devices, 2, was: 1"),
-        (
-            "all",
-            {"method": WORDS},
-            f"--method {WORDS} has no model",
-        ),
-        (
-            "cpu",
-            {"method": WORDS, "model_workers": 1},
-            f"--method {WORDS} has no model",
-        ),
+        ("all", {"method": WORDS}, f"--method {WORDS} has no model"),
+        ("cpu", {"method": WORDS, "model_workers": 1}, f"--method {WORDS} has no model"),
     ],
 )
 def test_devices_that_cannot_be_used_are_refused_with_the_way_out(device, options, told):

@@ -57,22 +57,8 @@ def arguments(name, folder):
 def audited(name, folder):
     """Run an audit; what is frozen of it."""
     output = folder / "audit"
-    assert (
-        main(
-            [
-                *arguments(name, folder),
-                "--output",
-                str(output),
-                "--workers",
-                "1",
-                "--threads",
-                "1",
-                "--quiet",
-                "--no-report",
-            ]
-        )
-        == 0
-    )
+    options = ["--output", str(output), "--workers", "1", "--threads", "1", "--quiet", "--no-report"]
+    assert main([*arguments(name, folder), *options]) == 0
     evidence, letters = (read_folder(output / kind) for kind in ("evidence", "dead_letters"))
     return {
         "spans": evidence.num_rows,

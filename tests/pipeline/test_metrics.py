@@ -38,31 +38,14 @@ def samples(text):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("rows", 40),
-        ("dead_letters", 3),
-        ("dead_letters.empty_answer", 2),
-        ("dead_letters.out_of_memory", 0),
-        ("dead_letter_share", 3 / 40),
-        ("spans", 154),
-        ("claims", 100),
-        ("unsupported_claims_share", 0.1),
-        ("no_claim_spans", 4),
-        ("not_judged_share", 0.2),
-        ("refusals", 6),
-        ("partial_refusals", 2),
-        ("mean_answer_risk", 0.25),
-        ("answers_at_risk", 0.15),
-        ("unsupported_spans", 10),
-        ("unsupported_share", 0.1),
-        ("unsupported_share.facts", 0.125),
-        ("supported_share.mentions", 0.75),
-        ("weak_share.words", None),
-        ("unmatched_share", 0.08),
-        ("evidence_mass_mean", 0.625),
-        ("tokens", 9000),
-        ("load_seconds", 4.0),
+        ("rows", 40), ("dead_letters", 3), ("dead_letters.empty_answer", 2), ("dead_letters.out_of_memory", 0),
+        ("dead_letter_share", 3 / 40), ("spans", 154), ("claims", 100), ("unsupported_claims_share", 0.1),
+        ("no_claim_spans", 4), ("not_judged_share", 0.2), ("refusals", 6), ("partial_refusals", 2),
+        ("mean_answer_risk", 0.25), ("answers_at_risk", 0.15), ("unsupported_spans", 10), ("unsupported_share", 0.1),
+        ("unsupported_share.facts", 0.125), ("supported_share.mentions", 0.75), ("weak_share.words", None),
+        ("unmatched_share", 0.08), ("evidence_mass_mean", 0.625), ("tokens", 9000), ("load_seconds", 4.0),
     ],
-)
+)  # fmt: skip
 def test_a_metric_is_what_its_name_says(name, value):
     assert made_metrics().value(name) == value
 

@@ -114,9 +114,7 @@ def test_blocks_come_back_in_whatever_order_they_are_waited_for(start):
     assert 0 <= (workers.waiting_share or 0.0) < 1
 
 
-def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(
-    start,
-):
+def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(start):
     workers = start()
     models, other = workers.client(), workers.client()
     with pytest.raises(ModelWorkerDiedError) as raised:

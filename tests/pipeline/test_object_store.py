@@ -49,16 +49,9 @@ def audit(bucket, tmp_path_factory):
 
 
 ODD_KEYS = (
-    "a b.parquet",
-    "p%20q.parquet",
-    "100%.parquet",
-    "é🙂.parquet",
-    "x#y?.parquet",
-    "*.parquet",
-    "l[1].parquet",
-    "{a,b}.parquet",
-    "day.parquet/part 0.parquet",
-)
+    "a b.parquet", "p%20q.parquet", "100%.parquet", "é🙂.parquet", "x#y?.parquet", "*.parquet", "l[1].parquet",
+    "{a,b}.parquet", "day.parquet/part 0.parquet",
+)  # fmt: skip
 
 
 def find(storage, pattern):

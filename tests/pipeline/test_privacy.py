@@ -87,22 +87,8 @@ def test_no_file_of_a_redacted_audit_holds_a_secret(redacted):
 
 def _offsets_and_scores(table):
     """The rows without what may hold texts."""
-    kept = table.drop_columns(
-        [
-            name
-            for name in (
-                "record_id",
-                "text",
-                "unmatched_values",
-                "expected",
-                *EXTRA_COLUMNS,
-                "generator",
-                "top_passage_id",
-            )
-            if name in table.column_names
-        ]
-    )
-    rows = kept.to_pylist()
+    texts = ["record_id", "text", "unmatched_values", "expected", *EXTRA_COLUMNS, "generator", "top_passage_id"]
+    rows = table.drop_columns([name for name in texts if name in table.column_names]).to_pylist()
     for row in rows:
         row["evidence"] = [{**piece, "text": None, "passage_id": None} for piece in row["evidence"]]
     return rows
@@ -285,14 +271,11 @@ def test_a_report_without_texts_shows_places_and_with_texts_the_log(without_text
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("(", "line 1 should be a regular expression"),
-        ("x*", "empty text"),
-        ("(a|aa)+$", "takes more than"),
-        ("# nothing", "holds none"),
-        (["--redact-patterns", "none.txt"], "cannot be read"),
+        ("(", "line 1 should be a regular expression"), ("x*", "empty text"), ("(a|aa)+$", "takes more than"),
+        ("# nothing", "holds none"), (["--redact-patterns", "none.txt"], "cannot be read"),
         (["--no-texts", "--extra-columns", "question"], "leave one out"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_hidden_is_refused_before_anything_is_written(log, tmp_path, more, said, capsys):
     if isinstance(more, str):
         (tmp_path / "patterns.txt").write_text(more, encoding="utf-8")

@@ -18,7 +18,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
-from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
+from tests.pipeline.made_metrics import made_metrics, metrics_of_nothing
 from tests.pipeline.test_metrics import samples
 from tests.transforms.tiny_parser import save_tiny_parser
 
@@ -34,7 +34,7 @@ from attribeam.pipeline.metrics_export import (
 )
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import claim_rows
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+from attribeam.schemas.run_manifest import RunManifest
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,6 @@ from attribeam.schemas.run_manifest import AuditCounts, RunManifest
         ("  rows<1 ", QualityGate("rows", "<", 1)),
         ("dead_letters.out_of_memory >= 1", QualityGate("dead_letters.out_of_memory", ">=", 1)),
         ("supported_share.facts <= .9", QualityGate("supported_share.facts", "<=", 0.9)),
-        ("spans < 1e3", QualityGate("spans", "<", 1000)),
     ],
 )
 def test_a_gate_is_a_name_an_operator_and_a_number(text, gate):
@@ -54,38 +53,17 @@ def test_a_gate_is_a_name_an_operator_and_a_number(text, gate):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("unsupported > 0.05", "unsupported_share"),
-        ("pressure > 0.05", "unknown metric 'pressure'"),
-        ("seconds > 60", "cannot be a quality gate"),
-        ("rows == 5", "as operator, was: '=='"),
-        ("rows >> 5", "as operator, was: '>>'"),
-        ("rows => 5", "as operator, was: '=>'"),
-        ("unsupported_share > nan", "finite"),
-        ("rows > inf", "finite"),
-        ("rows > 1e999", "finite"),
-        ("rows > 5%", "finite"),
-        ("rows > 0x10", "finite"),
-        ("unsupported_share > 5", "share from 0 to 1"),
-        ("unsupported_share > -0.1", "share from 0 to 1"),
-        ("unsupported_share", "NAME OP NUMBER"),
-        ("rows > 5 and spans > 5", "NAME OP NUMBER"),
-        ("", "NAME OP NUMBER"),
+        ("unsupported > 0.05", "unsupported_share"), ("pressure > 0.05", "unknown metric 'pressure'"),
+        ("seconds > 60", "cannot be a quality gate"), ("rows == 5", "as operator, was: '=='"),
+        ("unsupported_share > nan", "finite"), ("rows > 1e999", "finite"),
+        ("unsupported_share > 5", "share from 0 to 1"), ("unsupported_share", "NAME OP NUMBER"),
+        ("rows > 5 and spans > 5", "NAME OP NUMBER"), ("", "NAME OP NUMBER"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_gate_is_refused_and_told_why(text, complaint):
     with pytest.raises(argparse.ArgumentTypeError) as refused:
         quality_gate(text)
     assert complaint in str(refused.value)
-
-
-@pytest.mark.parametrize("text", ["unsupported_shore > 0.05", "rows != 3", "weak_share < nan"])
-def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(text, tmp_path, capsys):
-    log = write_log(tmp_path / "log.parquet", log_rows(1))
-    with pytest.raises(SystemExit) as ended:
-        main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--fail-if", text])
-    assert ended.value.code == 2
-    assert "--fail-if" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_gate_on_spans_that_are_not_chosen_is_refused(tmp_path, capsys):
@@ -111,12 +89,6 @@ def test_a_share_of_nothing_fails_its_gate_and_says_so():
     (verdict,) = judge_gates([quality_gate("unsupported_share > 0.05")], metrics_of_nothing())
     assert verdict.failed
     assert "has no value" in next(failed_gate_lines([verdict]))
-
-
-def test_an_unknown_count_of_tokens_fails_its_gate():
-    metrics = made_metrics()
-    unknown = type(metrics)(made_manifest(AuditCounts(rows=1, audited=1, spans={"weak": 1}, tokens=None)))
-    assert judge_gates([quality_gate("tokens > 5")], unknown)[0].failed
 
 
 @pytest.mark.parametrize(("text", "code"), [("rows < 1", 0), ("rows < 100", 3)])

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.verdict.judged_rows import save_probed_verdict
-from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
+from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, run_locally, schemas_with
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -105,18 +104,6 @@ def test_only_faulty_rows_write_a_file_of_evidence_without_rows(tmp_path, settin
     assert pq.read_table(only(tmp_path / "out", "evidence")).num_rows == 0
     assert pq.read_schema(only(tmp_path / "out", "evidence")).equals(schemas_with().evidence, check_metadata=True)
     assert len(letters_by_row(tmp_path / "out")) == 2
-
-
-def test_extra_columns_reach_the_evidence(tmp_path, settings):
-    extra = [pa.field("region", pa.string()), pa.field("seen", pa.timestamp("ns"))]
-    schema = pa.schema([*LOG_SCHEMA, *extra])
-    file = write_log(tmp_path / "log.parquet", [log_row(0, region="north", seen=7), log_row(1)], schema=schema)
-    with_extra = AuditSettings(model=settings.model, parser=settings.parser, extra_columns=("region", "seen"))
-    run_locally(file, with_extra, tmp_path / "out", extra_fields=extra)
-    table = pq.read_table(only(tmp_path / "out", "evidence"))
-    values = zip(table["source_row"].to_pylist(), table["region"].to_pylist(), strict=True)
-    assert set(values) == {(0, "north"), (1, None)}
-    assert set(table["seen"].cast(pa.int64()).to_pylist()) == {7, None}
 
 
 def test_row_that_the_model_refuses_leaves_its_block_untouched(tmp_path, settings, monkeypatch):

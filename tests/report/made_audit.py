@@ -295,16 +295,9 @@ def _numbers(rows: Sequence[Mapping[str, object]], column: str) -> dict[str, int
 
 
 SPAN: Mapping[str, object] = {
-    "source_file": "log.parquet",
-    "source_row": 0,
-    "span_kind": "facts",
-    "evidence_mass": 0.5,
-    "support": "supported",
-    "unmatched_values": [],
-    "evidence": [],
-    "passage_scores": [],
-    "answer_kind": "answer",
-}
+    "source_file": "log.parquet", "source_row": 0, "span_kind": "facts", "evidence_mass": 0.5, "support": "supported",
+    "unmatched_values": [], "evidence": [], "passage_scores": [], "answer_kind": "answer",
+}  # fmt: skip
 
 
 def span_batches(rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Iterator[pa.RecordBatch]:

@@ -162,14 +162,11 @@ def compared(folder, now, before):
 @pytest.mark.parametrize(
     ("now", "before", "change"),
     [
-        (RISKY, FINE, AnswerChange.NEWLY_FLAGGED),
-        (FINE, RISKY, AnswerChange.NO_LONGER_FLAGGED),
-        (refusal(), FINE, AnswerChange.OTHER_KIND),
-        (risky(0.5), risky(0.25), AnswerChange.RISKIER),
-        (risky(0.25), risky(0.5), AnswerChange.LESS_RISKY),
-        (risky(0.25), risky(0.25), AnswerChange.SAME),
+        (RISKY, FINE, AnswerChange.NEWLY_FLAGGED), (FINE, RISKY, AnswerChange.NO_LONGER_FLAGGED),
+        (refusal(), FINE, AnswerChange.OTHER_KIND), (risky(0.5), risky(0.25), AnswerChange.RISKIER),
+        (risky(0.25), risky(0.5), AnswerChange.LESS_RISKY), (risky(0.25), risky(0.25), AnswerChange.SAME),
     ],
-)
+)  # fmt: skip
 def test_an_answer_changes_by_verdict_kind_or_risk(tmp_path, now, before, change):
     comparison = compared(tmp_path, [("a", now), ("b", FINE)], [("b", FINE), ("a", before)])
     assert comparison.change_of("a") is change

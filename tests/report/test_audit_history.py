@@ -119,13 +119,10 @@ def test_a_damaged_manifest_makes_a_damaged_entry_and_harms_no_other(tmp_path, h
 @pytest.mark.parametrize(
     ("content", "note"),
     [
-        (None, "it has no metrics.json"),
-        ("{", "metrics.json cannot be read"),
-        ("[]", "metrics.json cannot be read"),
-        ("{}", "metrics.json cannot be read"),
-        ("of another run", "metrics.json is of another run"),
+        (None, "it has no metrics.json"), ("{", "metrics.json cannot be read"), ("[]", "metrics.json cannot be read"),
+        ("{}", "metrics.json cannot be read"), ("of another run", "metrics.json is of another run"),
     ],
-)
+)  # fmt: skip
 def test_without_good_metrics_the_figures_of_the_manifest_are_told(tmp_path, content, note):
     folder, other = made_night(tmp_path, 0), made_night(tmp_path, 1)
     (folder / "metrics.json").unlink()

@@ -28,16 +28,13 @@ def test_an_earlier_audit_that_is_not_complete_is_compared_with_a_remark(tmp_pat
 @pytest.mark.parametrize(
     ("paths", "title"),
     [
-        (["logs/answers.parquet"], "answers.parquet"),
-        (["logs/2026-11-19.parquet"], "2026-11-19.parquet"),
+        (["logs/answers.parquet"], "answers.parquet"), (["logs/2026-11-19.parquet"], "2026-11-19.parquet"),
         (["logs/date=2026-11-19/part-0.parquet"], "date=2026-11-19"),
         (["s3://logs/date=2026-11-19/part-00000-1f-c000.snappy.parquet"], "date=2026-11-19"),
-        (["night/data.parquet"], "night"),
-        (["night/a.jsonl", "night/b.jsonl"], "night"),
-        (["one/a.jsonl", "two/b.jsonl"], "2 log files"),
-        (["part-0.parquet"], "part-0.parquet"),
+        (["night/data.parquet"], "night"), (["night/a.jsonl", "night/b.jsonl"], "night"),
+        (["one/a.jsonl", "two/b.jsonl"], "2 log files"), (["part-0.parquet"], "part-0.parquet"),
     ],
-)
+)  # fmt: skip
 def test_an_audit_is_called_by_its_file_or_where_that_says_nothing_by_the_folder(tmp_path, paths, title):
     audit = made_audit(tmp_path).opened
     inputs = tuple(replace(audit.manifest.inputs[0], path=path) for path in paths)

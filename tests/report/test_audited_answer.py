@@ -89,12 +89,9 @@ def test_a_file_that_was_no_input_is_named(tmp_path):
 
 TEXTS = ["Der Fährplan", None]
 TYPES = {
-    "string": pa.string(),
-    "large": pa.large_string(),
-    "view": pa.string_view(),
-    "bytes": pa.binary(),
+    "string": pa.string(), "large": pa.large_string(), "view": pa.string_view(), "bytes": pa.binary(),
     "dictionary": pa.dictionary(pa.int32(), pa.string()),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)

@@ -61,12 +61,6 @@ def test_claims_by_a_column_are_told(tmp_path, capsys):
     assert [row.split()[3:] for row in rows] == [["10.0%", "50.0%"], ["50.0%", "75.0%"]]
 
 
-def test_a_column_that_no_audit_has_is_refused(tmp_path, capsys):
-    made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10)]})
-    assert main(["history", str(tmp_path), "--by", "tier"]) == 2
-    assert "--by should be one of team, was: 'tier'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("last", "code"), [(60, 0), (20, 0), (120, 3)])
 def test_an_alert_about_the_newest_audit_can_fail_the_command(tmp_path, last, code):
     made_history(tmp_path, [*CALM, last])

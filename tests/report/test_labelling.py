@@ -277,13 +277,10 @@ def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(tmp_path, row, c
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("marks.jsonl", "{"),
-        ("marks.jsonl", "[" * 100_000),
-        ("marks.jsonl", '{"record_id": "\\ud800", "label": "supported"}'),
-        ("marks.xls", "x"),
-        ("marks.parquet", "x"),
+        ("marks.jsonl", "{"), ("marks.jsonl", "[" * 100_000),
+        ("marks.jsonl", '{"record_id": "\\ud800", "label": "supported"}'), ("marks.xls", "x"), ("marks.parquet", "x"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path, name, content):
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=name):

@@ -58,13 +58,10 @@ def test_people_read_who_speaks_and_machines_what_happened(capsys):
 @pytest.mark.parametrize(
     ("argv", "kind"),
     [
-        ("--console json", "json"),
-        ("--console=json", "json"),
-        ("--console", "text"),
-        ("--console yaml", "text"),
+        ("--console json", "json"), ("--console=json", "json"), ("--console", "text"), ("--console yaml", "text"),
         ("--input json", "text"),
     ],
-)
+)  # fmt: skip
 def test_what_is_asked_for_is_known_before_the_arguments_are_parsed(argv, kind):
     assert console_kind(argv.split()) == kind
 
@@ -294,14 +291,11 @@ def test_lines_are_written_as_they_come_and_not_gathered(tmp_path):
 @pytest.mark.parametrize(
     ("folders", "modes"),
     [
-        ([], (0o644, 0o755)),
-        (["open"], (0o644, 0o755)),
-        (["open", "group"], (0o640, 0o750)),
-        (["open", "group", "private"], (0o600, 0o700)),
-        (["private", "s3://bucket/audit"], (0o600, 0o700)),
+        ([], (0o644, 0o755)), (["open"], (0o644, 0o755)), (["open", "group"], (0o640, 0o750)),
+        (["open", "group", "private"], (0o600, 0o700)), (["private", "s3://bucket/audit"], (0o600, 0o700)),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_is_made_of_audits_is_as_private_as_the_most_private_of_them(folders, modes, tmp_path):
     for name, mode in (("open", 0o755), ("group", 0o750), ("private", 0o700)):
         (tmp_path / name).mkdir()

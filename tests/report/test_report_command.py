@@ -37,15 +37,12 @@ def _report(made, output, *more):
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        (("--format", "csv"), "ferry-1,"),
-        (("--format", "csv", "--rows", "dead_letters"), "empty_answer"),
-        (("--format", "jsonl"), '"record_id": "ferry-1"'),
-        (("--format", "md"), "### 1. ferry"),
-        ((), "<!doctype html>"),
-        (("--title", "Night\udcff <1>"), "<title>Night\ufffd &lt;1&gt; · attribeam</title>"),
+        (("--format", "csv"), "ferry-1,"), (("--format", "csv", "--rows", "dead_letters"), "empty_answer"),
+        (("--format", "jsonl"), '"record_id": "ferry-1"'), (("--format", "md"), "### 1. ferry"),
+        ((), "<!doctype html>"), (("--title", "Night\udcff <1>"), "<title>Night\ufffd &lt;1&gt; · attribeam</title>"),
     ],
     ids=["csv", "dead letters", "jsonl", "md", "html by default", "with a title"],
-)
+)  # fmt: skip
 def test_every_format_is_written(made, tmp_path, more, text):
     assert _report(made, tmp_path / "out", *more) == 0
     assert text.lower() in (tmp_path / "out").read_text(encoding="utf-8").lower()
@@ -78,14 +75,11 @@ def test_comparison_with_an_audit_of_other_logs_says_so_and_one_of_other_answers
 @pytest.mark.parametrize(
     ("output", "more", "complaint"),
     [
-        ("out", "csv --answers 5", "--answers"),
-        ("out", "md --rows dead_letters", "--rows"),
-        ("out", "jsonl --previous x", "--previous"),
-        ("out", "csv --title x", "--title"),
-        ("", "csv", "existing directory"),
-        ("nowhere/rows.csv", "csv", "existing directory"),
+        ("out", "csv --answers 5", "--answers"), ("out", "md --rows dead_letters", "--rows"),
+        ("out", "jsonl --previous x", "--previous"), ("out", "csv --title x", "--title"),
+        ("", "csv", "existing directory"), ("nowhere/rows.csv", "csv", "existing directory"),
     ],
-)
+)  # fmt: skip
 def test_what_a_format_or_an_output_cannot_be_is_bad_usage(made, tmp_path, output, more, complaint, capsys):
     assert _report(made, tmp_path / output, "--format", *more.split()) == 2
     assert complaint in capsys.readouterr().err
@@ -144,20 +138,14 @@ MOMENT = datetime(2026, 11, 19, 2, 0, 0, 5, tzinfo=UTC)
     [
         (MOMENT, pa.timestamp("us", "UTC"), "2026-11-19T02:00:00.000005+00:00"),
         (1_795_053_600_000_000_001, pa.timestamp("ns"), "2026-11-19T02:00:00.000000001"),
-        (date(2026, 11, 19), pa.date32(), "2026-11-19"),
-        (timedelta(seconds=90), pa.duration("s"), 90.0),
-        (b"\xff\x00", pa.binary(), "/wA="),
-        (Decimal("4.20"), pa.decimal128(5, 2), "4.20"),
-        (float("nan"), pa.float64(), None),
-        (float("inf"), pa.float32(), None),
-        (np.float16(0.5), pa.float16(), 0.5),
-        (True, pa.bool_(), True),
-        ([{"a": float("nan")}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": None}]),
+        (date(2026, 11, 19), pa.date32(), "2026-11-19"), (timedelta(seconds=90), pa.duration("s"), 90.0),
+        (b"\xff\x00", pa.binary(), "/wA="), (Decimal("4.20"), pa.decimal128(5, 2), "4.20"),
+        (float("nan"), pa.float64(), None), (float("inf"), pa.float32(), None), (np.float16(0.5), pa.float16(), 0.5),
+        (True, pa.bool_(), True), ([{"a": float("nan")}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": None}]),
         ([{"a": 1.5}], pa.list_(pa.struct([("a", pa.float64())])), [{"a": 1.5}]),
-        ([("k", 1)], pa.map_(pa.string(), pa.int8()), [["k", 1]]),
-        (None, pa.null(), None),
+        ([("k", 1)], pa.map_(pa.string(), pa.int8()), [["k", 1]]), (None, pa.null(), None),
     ],
-)
+)  # fmt: skip
 def test_extra_columns_of_any_type_have_a_plain_value(value, kind, plain):
     (line,) = jsonl_lines([_batch([value], kind)])
     assert json.loads(line) == {"value": plain}

@@ -252,17 +252,11 @@ def test_plain_text_of_any_script_stays_as_it_is(text):
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("\x1b[2J", "␛[2J"),
-        ("\x9b31m", "\ufffd31m"),
-        ("a\tb\r", "a b␍"),
-        ("\x7f\x00\x07", "␡␀␇"),
-        ("abc\u202edef", "abc\ufffddef"),
-        ("\u2066x\u2069", "\ufffdx\ufffd"),
-        ("a\u00a0b\u3000c", "a b c"),
-        ("क्‍ष می‌خواهم", "क्‍ष می‌خواهم"),
-        ("\ud800", "\ufffd"),
+        ("\x1b[2J", "␛[2J"), ("\x9b31m", "\ufffd31m"), ("a\tb\r", "a b␍"), ("\x7f\x00\x07", "␡␀␇"),
+        ("abc\u202edef", "abc\ufffddef"), ("\u2066x\u2069", "\ufffdx\ufffd"), ("a\u00a0b\u3000c", "a b c"),
+        ("क्‍ष می‌خواهم", "क्‍ष می‌خواهم"), ("\ud800", "\ufffd"),
     ],
-)
+)  # fmt: skip
 def test_what_steers_is_shown_instead_of_done(text, shown):
     assert harmless(text) == shown
 

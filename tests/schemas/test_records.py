@@ -141,11 +141,6 @@ def test_schemas_carry_version_metadata_and_descriptions(schema):
     assert all(field.metadata[b"description"] for field in schema)
 
 
-def test_extra_column_with_a_name_of_the_record_is_refused():
-    with pytest.raises(ValueError, match="'support' has the name of a field"):
-        evidence_schema(extra_fields=[pa.field("support", pa.string())])
-
-
 def test_only_the_span_that_its_verdict_is_on_is_the_claim():
     claim = replace(SPAN, span_index=3, claim_index=3)
     assert claim.is_claim

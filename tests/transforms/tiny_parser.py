@@ -25,12 +25,6 @@ def save_tiny_parser(directory: Path) -> Path:
 
 
 _TOK2VEC = {
-    "@architectures": "spacy.HashEmbedCNN.v2",
-    "width": 8,
-    "depth": 1,
-    "embed_size": 50,
-    "window_size": 1,
-    "maxout_pieces": 2,
-    "subword_features": True,
-    "pretrained_vectors": None,
-}
+    "@architectures": "spacy.HashEmbedCNN.v2", "width": 8, "depth": 1, "embed_size": 50, "window_size": 1,
+    "maxout_pieces": 2, "subword_features": True, "pretrained_vectors": None,
+}  # fmt: skip

@@ -136,14 +136,13 @@ def bundled_spans(parser, text, kind):
 
 MARKDOWN_ANSWERS = [
     "Before the glaze:\n\n1. **Sieve** the ash twice.\n2. **Mix** it with water [1].\n3. Let it rest.",
-    "1. Fill the tank [2].",
-    "Do this next:\n\n2. **Mix** the clay with sand.",
+    "1. Fill the tank [2].", "Do this next:\n\n2. **Mix** the clay with sand.",
     "- **Colour**: dark red\n- **Weight**: 40 kg [2]\n  - with the lid: 45 kg\n* Origin: Norvik",
     "## Kiln rules\n\n> The kiln must cool [3].\n> Nobody opens it.\n\n---\n\n### Fees\nA firing costs **12 euros**.",
     "| Kiln | Heat |\n|:---|---:|\n| Old oak | 1,200 °C |\n| Big Tom | **950 °C** |\n\nBoth burn wood.",
     "Run this:\n\n```bash\npip install kilnlog==4.8.2\n```\n\nThen open `http://localhost:80/kilns` in a browser.",
     "<p>Open the <b>kiln</b>.</p><ul><li>Wait &amp; see</li></ul>",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -215,21 +214,11 @@ def saved_pipeline(tmp_path):
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("meta.json", b"[]"),
-        ("meta.json", b"{"),
-        ("meta.json", b"[" * 100_000),
-        ("config.cfg", b"[nlp"),
-        ("config.cfg", b"\xff\xfe"),
-        ("config.cfg", b'[nlp]\nlang = "xx7"\n'),
+        ("meta.json", b"[]"), ("meta.json", b"[" * 100_000), ("config.cfg", b"[nlp"),
         ("config.cfg", b'[nlp]\nlang = "en"\n[nlp.before_creation]\n@callbacks = "no.such.callback"\n'),
-        ("parser/model", b"\0garbage"),
-        ("parser/moves", b"\0"),
-        ("vocab/strings.json", b"{"),
-        ("tokenizer", b"zz"),
-        ("config.cfg", None),
-        ("parser/model", None),
+        ("parser/model", b"\0garbage"), ("tokenizer", b"zz"), ("config.cfg", None),
     ],
-)
+)  # fmt: skip
 def test_broken_directory_is_an_error_that_names_it_and_the_way_out(saved_pipeline, file, content):
     (saved_pipeline / file).unlink() if content is None else (saved_pipeline / file).write_bytes(content)
     named = r"own_parser.* fails with \w+: .*; save it again .* another with --parser"

@@ -143,29 +143,21 @@ FACTS = [
     *((PAPER, word, "The company earned one million dollars in 2012 respectively") for word in ("one", "2012")),
     *((PAPER, word, "The company earned and two million dollars and 2013 respectively") for word in ("two", "2013")),
     ("Ada sells apples, pears and plums.", "pears", "Ada sells pears"),
-    ("Ada sells apples, pears and plums.", "plums", "Ada sells and plums"),
     ("She wrote novels and raised sheep.", "novels", "She wrote novels"),
     ("She wrote novels and raised sheep.", "sheep", "and raised sheep"),
     ("Anna and Ben founded the school in 1921.", "Anna", "Anna founded the school in 1921"),
-    ("Anna and Ben founded the school in 1921.", "Ben", "and Ben founded the school in 1921"),
     ("The bridge was built in 1932 and closed in 1988.", "1932", "The bridge was built in 1932"),
     ("The bridge was built in 1932 and closed in 1988.", "1988", "and closed in 1988"),
     ("The farm grows wheat, barley and oats in the valley.", "barley", "The farm grows barley in the valley"),
     ("The mill burned down, and the owner moved to Leeds.", "Leeds", "and the owner moved to Leeds"),
-    ("The council bought the land but never used it.", "used", "but never used it"),
     ("The committee met in Bonn, Kiel or Jena.", "Kiel", "The committee met Kiel"),
     ("The flag is red, white and blue.", "flag", "The flag is red"),
     ("The heart is a muscle that pumps blood.", "heart", "The heart is a muscle that pumps blood"),
     ("The heart is a muscle that pumps blood.", "blood", "that pumps blood"),
-    ("Oslo is the capital of Norway.", "Norway", "Oslo is the capital of Norway"),
     ("The lake is deep and the river is shallow.", "deep", "The lake is deep"),
     ("The lake is deep and the river is shallow.", "river", "and the river is shallow"),
-    ("The museum is in Vienna.", "museum", "The museum is in Vienna"),
     ("The soup contains beans, but it is not salty.", "salty", "but it is not salty"),
-    ("He was a teacher and a poet.", "teacher", "He was a teacher"),
     ("Tea and coffee are popular drinks.", "coffee", "and coffee are popular drinks"),
-    ("The tower is 90 metres tall.", "90", "The tower is 90 metres tall"),
-    ("The mill was sold because the owner was ill.", "ill", "because the owner was ill"),
     ("The first ship was slow, but the second was fast.", "fast", "but the second was fast"),
 ]
 
@@ -187,22 +179,15 @@ def facts(answer):
 @pytest.mark.parametrize(
     "answer",
     [
-        "Check that the leg measures 75 degrees",
-        "Ensure that the lid is closed",
-        "Locate and select the program",
-        "Benchmark Eatery is a restaurant located in Santa Barbara",
-        "He said that the mill was sold",
-        "This suggests that the tower was built by monks",
-        "The pamphlet spread the idea that the poor were lazy",
-        "The step that frees the gas is called venting",
-        "The fee grows with the number of orders they complete",
-        "If the lid is open, close it by hand",
-        "Stir the soup until the water boils",
+        "Check that the leg measures 75 degrees", "Ensure that the lid is closed", "Locate and select the program",
+        "Benchmark Eatery is a restaurant located in Santa Barbara", "He said that the mill was sold",
+        "This suggests that the tower was built by monks", "The pamphlet spread the idea that the poor were lazy",
+        "The step that frees the gas is called venting", "The fee grows with the number of orders they complete",
+        "If the lid is open, close it by hand", "Stir the soup until the water boils",
         "To read the data after it is sorted, stored, and packed, send a query",
-        "The guide noted the price, which was high",
-        "Press the button, then wait",
+        "The guide noted the price, which was high", "Press the button, then wait",
     ],
-)
+)  # fmt: skip
 def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer):
     assert facts(f"{answer}.") == [answer]
 
@@ -211,23 +196,17 @@ def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer):
     ("answer", "expected"),
     [
         ("You may leave, provided you have paid.", ["You may leave", "provided you have paid"]),
-        (
-            "The guide praised the food and noted that the service was slow.",
-            ["The guide praised the food", "noted that the service was slow"],
-        ),
-        (
-            "One guest left one star, stating that the soup was cold and the waiter was rude.",
-            ["One guest left one star", "stating that the soup was cold", "the waiter was rude"],
-        ),
-        (
-            "Although the hall has a car park, street parking is free.",
-            ["the hall has a car park", "street parking is free"],
-        ),
+        ("The guide praised the food and noted that the service was slow.", ["The guide praised the food",
+            "noted that the service was slow"]),
+        ("One guest left one star, stating that the soup was cold and the waiter was rude.", ["One guest left one star",
+            "stating that the soup was cold", "the waiter was rude"]),
+        ("Although the hall has a car park, street parking is free.", ["the hall has a car park",
+            "street parking is free"]),
         ("1. Size: Herons are larger than terns.", ["Size: Herons are larger than terns"]),
         ("* **Body size**: Herons are larger than terns.", ["Body size", "Herons are larger than terns"]),
         ("Step 3: Combine beer and onions.", ["Step 3", "Combine beer and onions"]),
     ],
-)
+)  # fmt: skip
 def test_what_states_something_of_its_own_is_a_fact(answer, expected):
     assert facts(answer) == expected
 

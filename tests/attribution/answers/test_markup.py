@@ -64,16 +64,12 @@ def test_nothing_in_inline_code_is_a_mark():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("1. Mix it", "Mix it"),
-        ("So:\n\n2. Mix it", "So: Mix it"),
-        ("2. **Mix** it", "Mix it"),
-        ("**2. Mix** it", "Mix it"),
-        ("1. Mix it. 2. Bake it.", "Mix it. Bake it."),
-        ("It was so. 2. Bake it.", "It was so. 2. Bake it."),
-        ("- [x] Paint", "Paint"),
+        ("1. Mix it", "Mix it"), ("So:\n\n2. Mix it", "So: Mix it"), ("2. **Mix** it", "Mix it"),
+        ("**2. Mix** it", "Mix it"), ("1. Mix it. 2. Bake it.", "Mix it. Bake it."),
+        ("It was so. 2. Bake it.", "It was so. 2. Bake it."), ("- [x] Paint", "Paint"),
         ("It was May\n12. Then", "It was May 12. Then"),
     ],
-)
+)  # fmt: skip
 def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer, words):
     assert hide_markup(answer).split() == words.split()
 

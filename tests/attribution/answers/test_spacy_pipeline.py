@@ -15,12 +15,7 @@ from thinc.api import NumpyOps
 
 from attribeam.attribution.answers import spacy_pipeline
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
-from attribeam.attribution.answers.answer_parser import (
-    BUNDLED_PARSER,
-    AnswerParser,
-    pipeline_folder,
-    pipeline_identity,
-)
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, pipeline_folder, pipeline_identity
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.spacy_pipeline import (
     LOCKSTEP_FACTORY,
@@ -140,57 +135,47 @@ BOTH = {
         "Ships/nsubj:pass/3/NOUN were/aux:pass/3/AUX sent/root/0/VERB to/case/5/ADP Skelde/obl/3/PROPN "
         "by/case/8/ADP the/det/8/DET owners/obl:agent/3/NOUN ~./punct/3/PUNCT",
         "Ships/nsubjpass/3/NOUN were/auxpass/3/AUX sent/ROOT/0/VERB to/prep/3/ADP Skelde/pobj/4/PROPN "
-        "by/agent/3/ADP the/det/8/DET owners/pobj/6/NOUN ~./punct/3/PUNCT",
-    ),
-    "copula": (
-        "It/nsubj/4/PRON is/cop/4/AUX a/det/4/DET town/root/0/NOUN in/case/6/ADP Norway/nmod/4/PROPN "
+        "by/agent/3/ADP the/det/8/DET owners/pobj/6/NOUN ~./punct/3/PUNCT"),
+    "copula": ("It/nsubj/4/PRON is/cop/4/AUX a/det/4/DET town/root/0/NOUN in/case/6/ADP Norway/nmod/4/PROPN "
         "known/acl/4/VERB for/case/10/ADP its/nmod:poss/10/PRON trams/obl/7/NOUN ~./punct/4/PUNCT",
         "It/nsubj/2/PRON is/ROOT/0/AUX a/det/4/DET town/attr/2/NOUN in/prep/4/ADP Norway/pobj/5/PROPN "
-        "known/acl/4/VERB for/prep/7/ADP its/poss/10/PRON trams/pobj/8/NOUN ~./punct/2/PUNCT",
-    ),
+        "known/acl/4/VERB for/prep/7/ADP its/poss/10/PRON trams/pobj/8/NOUN ~./punct/2/PUNCT"),
     "enumeration of objects": (
         "The/det/2/DET dam/nsubj/3/NOUN feeds/root/0/VERB Kalbrook/obj/3/PROPN ~,/punct/6/PUNCT Ottenby/conj/4/PROPN "
         "and/cc/8/CCONJ Ravik/conj/4/PROPN ~./punct/3/PUNCT",
         "The/det/2/DET dam/nsubj/3/NOUN feeds/ROOT/0/VERB Kalbrook/dobj/3/PROPN ~,/punct/4/PUNCT Ottenby/conj/4/PROPN "
-        "and/cc/6/CCONJ Ravik/conj/6/PROPN ~./punct/3/PUNCT",
-    ),
+        "and/cc/6/CCONJ Ravik/conj/6/PROPN ~./punct/3/PUNCT"),
     "conjoined predicates": (
         "The/det/2/DET bridge/nsubj:pass/4/NOUN was/aux:pass/4/AUX opened/root/0/VERB in/case/6/ADP 1994/obl/4/NUM "
         "and/cc/8/CCONJ carries/conj/4/VERB trains/obj/8/NOUN ~./punct/4/PUNCT",
         "The/det/2/DET bridge/nsubjpass/4/NOUN was/auxpass/4/AUX opened/ROOT/0/VERB in/prep/4/ADP 1994/pobj/5/NUM "
-        "and/cc/4/CCONJ carries/conj/4/VERB trains/dobj/8/NOUN ~./punct/4/PUNCT",
-    ),
+        "and/cc/4/CCONJ carries/conj/4/VERB trains/dobj/8/NOUN ~./punct/4/PUNCT"),
     "clauses with subjects of their own": (
         "Lee/nsubj/2/PROPN says/root/0/VERB that/mark/6/SCONJ the/det/5/DET ice/nsubj/6/NOUN melts/ccomp/2/VERB "
         "after/mark/9/SCONJ rain/nsubj/9/NOUN falls/advcl/6/VERB ~./punct/2/PUNCT",
         "Lee/nsubj/2/PROPN says/ROOT/0/VERB that/mark/6/SCONJ the/det/5/DET ice/nsubj/6/NOUN melts/ccomp/2/VERB "
-        "after/mark/9/SCONJ rain/nsubj/9/NOUN falls/advcl/6/VERB ~./punct/2/PUNCT",
-    ),
+        "after/mark/9/SCONJ rain/nsubj/9/NOUN falls/advcl/6/VERB ~./punct/2/PUNCT"),
     "relative clause": (
         "A/det/2/DET mill/nsubj/6/NOUN that/nsubj/4/PRON burned/acl:relcl/2/VERB was/cop/6/AUX old/root/0/ADJ "
         "~./punct/6/PUNCT",
         "A/det/2/DET mill/nsubj/5/NOUN that/nsubj/4/PRON burned/relcl/2/VERB was/ROOT/0/AUX old/acomp/5/ADJ "
-        "~./punct/5/PUNCT",
-    ),
+        "~./punct/5/PUNCT"),
     "either and or": (
         "Either/cc:preconj/4/CCONJ the/det/3/DET lamp/nsubj/4/NOUN failed/root/0/VERB or/cc/7/CCONJ Ada/nsubj/7/PROPN "
         "slept/conj/4/VERB ~./punct/4/PUNCT",
         "Either/preconj/4/CCONJ the/det/3/DET lamp/nsubj/4/NOUN failed/ROOT/0/VERB or/cc/4/CCONJ Ada/nsubj/7/PROPN "
-        "slept/conj/4/VERB ~./punct/4/PUNCT",
-    ),
+        "slept/conj/4/VERB ~./punct/4/PUNCT"),
     "possessor, number and dative": (
         "Ada/nmod:poss/3/PROPN ~'s/case/1/PART firm/nsubj/4/NOUN gave/root/0/VERB Jon/iobj/4/PROPN twelve/nummod/7/NUM "
         "boats/obj/4/NOUN ~./punct/4/PUNCT",
         "Ada/poss/3/PROPN ~'s/case/1/PART firm/nsubj/4/NOUN gave/ROOT/0/VERB Jon/dative/4/PROPN twelve/nummod/7/NUM "
-        "boats/dobj/4/NOUN ~./punct/4/PUNCT",
-    ),
+        "boats/dobj/4/NOUN ~./punct/4/PUNCT"),
     "coordination under a preposition": (
         "She/nsubj/2/PRON lived/root/0/VERB in/case/4/ADP Bern/obl/2/PROPN and/cc/6/CCONJ Oslo/conj/4/PROPN "
         "~./punct/2/PUNCT",
         "She/nsubj/2/PRON lived/ROOT/0/VERB in/prep/2/ADP Bern/pobj/3/PROPN and/cc/4/CCONJ Oslo/conj/4/PROPN "
-        "~./punct/2/PUNCT",
-    ),
-}
+        "~./punct/2/PUNCT"),
+}  # fmt: skip
 
 
 @pytest.fixture(params=BOTH.values(), ids=BOTH.keys(), name="parses")

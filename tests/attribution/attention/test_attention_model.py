@@ -65,13 +65,6 @@ def assert_same(found, expected):
     np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-6)
 
 
-def test_each_row_gets_its_own_outcome_in_the_order_of_the_rows(model):
-    together = attribute(model, RECORDS)
-    assert len(together) == len(RECORDS)
-    for one, outcome in zip(RECORDS, together, strict=True):
-        assert_same(outcome, attribute(model, [one])[0])
-
-
 def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(model, monkeypatch):
     expected = attribute(model, RECORDS)
     forward = model.network.forward
@@ -108,23 +101,6 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path):
     assert isinstance(first, RowFault)
     assert first.reason is Reason.NON_FINITE_ATTENTION
     assert_same(second, model.attribute([good], [2])[0])
-
-
-def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(llama):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), max_tokens=20, device="cpu"))
-    with pytest.raises(RowFault, match="at most 20 tokens") as caught:
-        model.encode(RECORDS[0])
-    assert caught.value.reason is Reason.TOO_MANY_TOKENS
-    assert "Ada" not in str(caught.value)
-
-
-def test_template_with_its_own_bos_keeps_exactly_that(llama, tmp_path):
-    path = tmp_path / "template.json"
-    path.write_text(json.dumps({"preamble": "<s>Read this.\n"}), encoding="utf-8")
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), prompt_template=str(path), device="cpu"))
-    row = model.encode(RECORDS[0])
-    assert row.token_ids[0] == 0
-    assert (row.token_ids == 0).sum() == 1
 
 
 def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path):

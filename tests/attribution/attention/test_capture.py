@@ -274,14 +274,11 @@ def layout_record(passages, answer):
 ONE = ["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."]
 OTHER = ["The lamp was seen from twelve miles away."]
 LAYOUT_RECORDS = [
-    layout_record(ONE, "Ada Thorne lit the lamp."),
-    layout_record(OTHER, "It was seen from afar."),
-    layout_record(
-        ONE, "In 1874 the lighthouse was built by Ada Thorne, and the keeper of its lamp lived in the tower."
-    ),
-    layout_record(OTHER, "Twelve miles."),
-    layout_record(ONE, "Nobody says."),
-]
+    layout_record(ONE, "Ada Thorne lit the lamp."), layout_record(OTHER, "It was seen from afar."),
+    layout_record(ONE,
+        "In 1874 the lighthouse was built by Ada Thorne, and the keeper of its lamp lived in the tower."),
+    layout_record(OTHER, "Twelve miles."), layout_record(ONE, "Nobody says."),
+]  # fmt: skip
 
 
 @cache
@@ -466,20 +463,11 @@ def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path):
 
 
 SHAPE = {
-    "vocab_size": 400,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "sliding_window": 24,
-    "layer_types": ["sliding_attention", "full_attention"] * 2,
-    "attention_multiplier": 0.5,
-    "bos_token_id": 0,
-    "eos_token_id": 1,
-    "pad_token_id": 2,
-}
+    "vocab_size": 400, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 512, "sliding_window": 24,
+    "layer_types": ["sliding_attention", "full_attention"] * 2, "attention_multiplier": 0.5, "bos_token_id": 0,
+    "eos_token_id": 1, "pad_token_id": 2,
+}  # fmt: skip
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 16}
 GRANITE_CONFIGS = {
     modeling_granite_swa: GraniteSWAConfig(**SHAPE),

@@ -409,14 +409,9 @@ def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_pa
 
 BORDER = 60
 SHAPE = {
-    "vocab_size": 400,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 512,
-    "pad_token_id": 2,
-}
+    "vocab_size": 400, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "max_position_embeddings": 512, "pad_token_id": 2,
+}  # fmt: skip
 LONGROPE = {
     "rope_type": "longrope",
     "rope_theta": 10000.0,
@@ -471,14 +466,11 @@ def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(ro
 @pytest.mark.parametrize(
     ("config", "border"),
     [
-        (PHI3, BORDER),
-        (DYNAMIC, None),
-        (LlamaConfig(), None),
-        (Gemma3TextConfig(), None),
+        (PHI3, BORDER), (DYNAMIC, None), (LlamaConfig(), None), (Gemma3TextConfig(), None),
         (LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), None),
     ],
     ids=["longrope", "dynamic", "default", "one for each kind of layer", "yarn"],
-)
+)  # fmt: skip
 def test_border_is_the_original_context_of_longrope(config, border):
     assert rope_border(config) == border
 

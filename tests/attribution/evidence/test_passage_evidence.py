@@ -37,14 +37,10 @@ def test_two_runs_of_one_word_are_one_piece_with_both_scores():
 @pytest.mark.parametrize(
     ("first", "second", "joined"),
     [
-        ("brothers", "inland", None),
-        ("harbour", "bell", "harbour bell"),
-        ("bell", "Ostrand", "bell of Ostrand"),
-        ("Vell", "who", "Vell, who"),
-        ("cast", "1874", "cast in 1874"),
-        ("bell", "cast", None),
+        ("brothers", "inland", None), ("harbour", "bell", "harbour bell"), ("bell", "Ostrand", "bell of Ostrand"),
+        ("Vell", "who", "Vell, who"), ("cast", "1874", "cast in 1874"), ("bell", "cast", None),
     ],
-)
+)  # fmt: skip
 def test_neighbours_join_over_white_space_marks_and_one_function_word(first, second, joined):
     expected = [(joined, 2.0)] if joined else [(first, 1.0), (second, 1.0)]
     assert pieces(run(first), run(second)) == expected

@@ -259,14 +259,10 @@ SETTINGS = MethodOptions(supported_threshold=0.5, weak_threshold=0.25)
 @pytest.mark.parametrize(
     ("mass", "support"),
     [
-        (1.0, Support.SUPPORTED),
-        (0.5, Support.SUPPORTED),
-        (0.49, Support.WEAK),
-        (0.25, Support.WEAK),
-        (0.24, Support.UNSUPPORTED),
-        (0.0, Support.UNSUPPORTED),
+        (1.0, Support.SUPPORTED), (0.5, Support.SUPPORTED), (0.49, Support.WEAK), (0.25, Support.WEAK),
+        (0.24, Support.UNSUPPORTED), (0.0, Support.UNSUPPORTED),
     ],
-)
+)  # fmt: skip
 def test_support_falls_at_its_two_thresholds(mass, support):
     assert decide_support(mass, False, SETTINGS) is support
 

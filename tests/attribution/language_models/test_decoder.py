@@ -10,9 +10,7 @@ from tests.attribution.tiny_models import (
     DECODERS,
     SENTENCES,
     VOCABULARY_SIZE,
-    save_nested_model,
     save_tiny_bert,
-    save_tiny_encoder,
     save_tiny_model,
 )
 from transformers import AutoModel, AutoModelForCausalLM
@@ -83,14 +81,6 @@ def test_states_of_a_batch_are_those_of_transformers_for_each_row(kind, tmp_path
         assert found.dtype == torch.float32
         assert_close(found, transformers_states(whole, row, LAYER))
     assert decoder.layout is (RowLayout.PADDED if kind in PADDED_KINDS else RowLayout.END_TO_END)
-
-
-def test_text_model_of_an_image_model_is_read_alone(tmp_path):
-    whole = save_nested_model(tmp_path, "gemma3").eval()
-    decoder = load(tmp_path)
-    row = decoder.encode(RECORD)
-    assert_close(states(decoder, [row])[0], transformers_states(whole, row, LAYER))
-    assert not any("vision" in name for name, _ in decoder._network.named_parameters())
 
 
 @pytest.mark.parametrize("kind", ["llama", "llama4"])
@@ -194,11 +184,6 @@ def test_row_that_is_not_finite_is_a_fault_and_its_neighbours_are_read_alone(dec
             assert one.reason is Reason.NON_FINITE_ATTENTION
         else:
             assert_close(one, expected[place])
-
-
-def test_encoder_is_no_decoder(tmp_path):
-    with pytest.raises(NotCausalError, match="is an encoder"):
-        load(save_tiny_encoder(tmp_path, layer_types=["full_attention"] * 4))
 
 
 def test_long_row_has_windows_and_one_whose_passage_is_too_long_is_refused(llama, decoder):

@@ -41,16 +41,10 @@ ANSWER = "Ada sings and Jon dances. Bells ring."
 PARSED = parsed(
     ANSWER,
     [
-        ("Ada", 1, "nsubj", "PROPN"),
-        ("sings", 1, "root", "VERB"),
-        ("and", 4, "cc", "CCONJ"),
-        ("Jon", 4, "nsubj", "PROPN"),
-        ("dances", 1, "conj", "VERB"),
-        (".", 1, "punct", "PUNCT"),
-        ("Bells", 7, "nsubj", "NOUN"),
-        ("ring", 7, "root", "VERB"),
-        (".", 7, "punct", "PUNCT"),
+        ("Ada", 1, "nsubj", "PROPN"), ("sings", 1, "root", "VERB"), ("and", 4, "cc", "CCONJ"),
+        ("Jon", 4, "nsubj", "PROPN"), ("dances", 1, "conj", "VERB"), (".", 1, "punct", "PUNCT"),
+        ("Bells", 7, "nsubj", "NOUN"), ("ring", 7, "root", "VERB"), (".", 7, "punct", "PUNCT"),
     ],
     (0, 6),
-)
+)  # fmt: skip
 PARSER = HandParser({ANSWER: PARSED})

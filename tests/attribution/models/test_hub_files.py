@@ -132,23 +132,17 @@ def _answered(kind, status):
 @pytest.mark.parametrize(
     ("error", "offline", "complaint"),
     [
-        (
-            _answered(GatedRepoError, 403),
-            False,
-            r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with",
-        ),
+        (_answered(GatedRepoError, 403), False,
+            r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with"),
         (_answered(RepositoryNotFoundError, 401), False, "no such directory, and no such model at .* or it is private"),
         (_answered(RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
         (_answered(HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
-        (
-            LocalEntryNotFoundError("no"),
-            False,
-            r"the hub https://\S+ is unreachable, and it is not wholly in the cache",
-        ),
+        (LocalEntryNotFoundError("no"), False,
+            r"the hub https://\S+ is unreachable, and it is not wholly in the cache"),
         (LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
         (HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
     ],
-)
+)  # fmt: skip
 def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(cache, monkeypatch, error, offline, complaint):
     def refuse(*_, **__):
         raise error

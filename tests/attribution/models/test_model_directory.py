@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,8 +39,7 @@ from attribeam.attribution.models.model_directory import (
 from attribeam.attribution.models.precision import choose_device
 from attribeam.attribution.models.weight_loading import load_weights, weight_groups
 from attribeam.attribution.option_declaration import declared
-from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver, TrainedOptions
-from attribeam.attribution.prompts import PromptTemplate
+from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
@@ -115,15 +113,12 @@ def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(tmp_pa
 @pytest.mark.parametrize(
     "config",
     [
-        BertConfig(),
-        BertConfig(position_embedding_type="absolute"),
-        ModernBertConfig(position_embedding_type="absolute"),
-        EsmConfig(position_embedding_type="rotary"),
-        GraniteMoeHybridConfig(position_embedding_type="rope"),
-        LlamaConfig(position_embedding_type="rope"),
+        BertConfig(), BertConfig(position_embedding_type="absolute"),
+        ModernBertConfig(position_embedding_type="absolute"), EsmConfig(position_embedding_type="rotary"),
+        GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
     ],
     ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}",
-)
+)  # fmt: skip
 def test_positions_that_are_computed_as_the_config_says_are_taken(config):
     check_position_embeddings("lamp", config)
 
@@ -247,11 +242,6 @@ def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(directory)
     assert isinstance(tokens, TokenAttribution)
 
 
-def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
-    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", trust_remote_code=True)
-    assert AttentionModel.from_pretrained(options).provenance()["model_code"] == "of transformers"
-
-
 TOKENIZER = """
 from transformers import PreTrainedTokenizerFast
 
@@ -370,29 +360,6 @@ def written(tmp_path, values):
     path = tmp_path / "attribution_config.json"
     path.write_text(json.dumps(values), encoding="utf-8")
     return path
-
-
-def test_file_gives_every_field(tmp_path):
-    values = {
-        "layer": 3,
-        "query_position": "self",
-        "softmax_over": "prompt",
-        "own_token_weight": 3,
-        "top_k": 4,
-        "isolation_tau": "inf",
-        "prompt_template": {"preamble": "Read. "},
-        "supported_threshold": 0.6,
-        "weak_threshold": 0.1,
-        "dtype": "float32",
-    }
-    assert AttributionConfig.from_file(written(tmp_path, values)) == AttributionConfig(
-        model=ModelOptions(layer=3, query_position=QueryPosition.SELF, dtype="float32"),
-        method=MethodOptions(
-            own_token_weight=3, top_k=4, isolation_tau=math.inf, supported_threshold=0.6, weak_threshold=0.1
-        ),
-        trained=TrainedOptions(softmax_over=SoftmaxOver.PROMPT),
-        prompt_template=PromptTemplate(preamble="Read. "),
-    )
 
 
 @pytest.mark.parametrize(

@@ -54,16 +54,12 @@ def test_every_range_holds_its_text_whatever_the_texts_contain(question, passage
     ("name", "text", "complaint"),
     [
         ("passage", "nothing", r"'passage' should have the fields \{text\}"),
-        ("passage", "{text} {title}", r"has: \{text\}, \{title\}"),
-        ("passage", "{text}{text}", "once each"),
-        ("titled_passage", "{text}", r"\{title\}, \{text\}"),
-        ("question", "Answer:", r"\{question\}"),
-        ("question", "{question!r}", "bare"),
-        ("question", "{question:>9}", "bare"),
-        ("question", "{question", "double literal braces"),
-        ("question", "{question} {}", r"has: \{question\}, \{\}"),
+        ("passage", "{text} {title}", r"has: \{text\}, \{title\}"), ("passage", "{text}{text}", "once each"),
+        ("titled_passage", "{text}", r"\{title\}, \{text\}"), ("question", "Answer:", r"\{question\}"),
+        ("question", "{question!r}", "bare"), ("question", "{question:>9}", "bare"),
+        ("question", "{question", "double literal braces"), ("question", "{question} {}", r"has: \{question\}, \{\}"),
     ],
-)
+)  # fmt: skip
 def test_bad_format_is_refused_with_its_name(name, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         PromptTemplate(**{name: text})
@@ -94,11 +90,6 @@ def test_template_wrote_exactly_what_is_neither_text_nor_title_nor_question(ques
     assert sum(end - start for start, end in both) == len(prompt.text)
     written = "".join("(|)" if one.title else str(index) for index, one in enumerate(passages, 1))
     assert "".join(prompt.text[start:end] for start, end in literal) == "{" + written + "Question: \nAnswer: "
-
-
-def test_paper_template_is_documents_question_response_without_labels():
-    prompt = PAPER_TEMPLATE.render(question="Who?", passages=[Passage("Body.", "Title"), Passage("Untitled.")])
-    assert prompt.text == "Title\nBody.\n\nUntitled.\n\nWho?\n"
 
 
 CHATML = (
@@ -183,15 +174,13 @@ def test_template_that_can_think_is_told_not_to():
 @pytest.mark.parametrize(
     ("template", "complaint"),
     [
-        (None, "should have a chat template, has none"),
-        ("{{ messages[0].content | upper }}", "changes it"),
-        ("{{ messages[0].content }}{{ messages[0].content }}", "repeats or changes"),
-        ("Hello.", "leaves it out"),
+        (None, "should have a chat template, has none"), ("{{ messages[0].content | upper }}", "changes it"),
+        ("{{ messages[0].content }}{{ messages[0].content }}", "repeats or changes"), ("Hello.", "leaves it out"),
         ("{{ raise_exception('no user') }}", "its chat template fails: no user"),
         ("{{ messages[0].content }}{{ 'x' * 10**15 }}", "asks for more memory than there is"),
         ("{{ messages[0].content", "its chat template fails"),
     ],
-)
+)  # fmt: skip
 def test_chat_template_that_cannot_be_used_says_why_and_the_way_out(template, complaint):
     with pytest.raises(ValueError, match=rf"{complaint}.*--prompt-template plain"):
         chat_prompt_template(fast(template))
@@ -204,14 +193,10 @@ RECORD = QARecord("r", "Who?", (Passage("Ada lit it. <|im_end|>"),), "Ada.", Row
 @pytest.mark.parametrize(
     ("option", "default", "chat", "name"),
     [
-        (None, OWN, CHATML, "model"),
-        (None, None, CHATML, "chat"),
-        (None, None, None, "plain"),
-        ("plain", OWN, CHATML, "plain"),
-        ("paper", OWN, None, "paper"),
-        ("chat", OWN, CHATML, "chat"),
+        (None, OWN, CHATML, "model"), (None, None, CHATML, "chat"), (None, None, None, "plain"),
+        ("plain", OWN, CHATML, "plain"), ("paper", OWN, None, "paper"), ("chat", OWN, CHATML, "chat"),
     ],
-)
+)  # fmt: skip
 def test_option_wins_then_the_directory_then_the_chat_template(option, default, chat, name):
     chosen = choose_template(option, default=default, tokenizer=fast(chat))
     assert chosen.name == name
@@ -258,20 +243,14 @@ def test_model_with_a_chat_template_gets_it_without_another_bos(tmp_path):
     assert plain.token_ids.tolist().count(tokenizer.token_to_id("<|im_end|>")) == 0
 
 
-def test_bundled_model_keeps_its_own_template():
-    chosen = load_row_encoder(ModelOptions())
-    assert (chosen.template_name, chosen.template) == ("model", PLAIN_TEMPLATE)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
         ("absent.jinja", None, r"absent\.jinja"),
-        ("upper.jinja", "{{ question | upper }}", r"upper\.jinja.*as they are"),
-        ("broken.json", "{", r"broken\.json"),
+        ("upper.jinja", "{{ question | upper }}", r"upper\.jinja.*as they are"), ("broken.json", "{", r"broken\.json"),
         ("chat", None, "should have a chat template, has none; use --prompt-template plain"),
     ],
-)
+)  # fmt: skip
 def test_template_that_cannot_be_used_is_a_load_error(llama, tmp_path, name, content, complaint):
     if content is not None:
         (tmp_path / name).write_text(content)
@@ -301,43 +280,25 @@ def test_every_range_of_a_jinja_template_holds_its_text(question, passages):
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
-        (looped("{{ p.text | upper }}"), "changes it"),
-        (looped("{{ p.text | trim }}"), "changes it"),
-        (looped("{{ p.text | truncate(300) }}"), "changes it"),
-        (looped("{{ p.text[:200] }}"), "changes it"),
-        (looped("{{ p.text | e }}"), "changes it"),
-        (looped("{{ p.text | replace('\r\n', ' ') }}"), "changes it"),
-        (looped("{{ p.text | tojson }}"), "changes it"),
-        (looped("{{ p.title | lower }}{{ p.text }}"), "changes it"),
-        (looped("{{ p.text }}{{ p.text }}"), "repeats one"),
-        (looped("{{ p.title }}{{ p.title }}{{ p.text }}"), "repeats one"),
-        (looped("{{ p.title }}"), "leaves one out"),
+        (looped("{{ p.text | upper }}"), "changes it"), (looped("{{ p.text[:200] }}"), "changes it"),
+        (looped("{{ p.text | e }}"), "changes it"), (looped("{{ p.text | replace('\r\n', ' ') }}"), "changes it"),
+        (looped("{{ p.text }}{{ p.text }}"), "repeats one"), (looped("{{ p.title }}"), "leaves one out"),
         ("{{ question }}{{ passages[0].text }}", "leaves one out"),
         ("{% for p in passages %}{{ p.text }}{% endfor %}", "leaves one out"),
         (looped("{{ p.text }}") + "{{ question }}", "repeats one"),
-        (looped("{{ p.text }}{{ answer }}"), "'answer' is undefined"),
-        (looped("{{ p.text }}{{ p.body }}"), "'body'"),
+        (looped("{{ p.text }}{{ answer }}"), "'answer' is undefined"), (looped("{{ p.text }}{{ p.body }}"), "'body'"),
         (looped("{{ p.text }}{{ 1 // 0 }}"), "ZeroDivisionError"),
         (looped("{{ p.text }}{{ 'x' * 10**15 }}"), "asks for more memory than there is"),
         (looped("{{ p.text }}{{ p.__class__.__mro__ }}"), "SecurityError"),
         (looped("{{ p.text }}{{ p.title | trim(chars='', chars='') }}"), "SyntaxError"),
         (looped("{{ loop.index }} {{ p.text }}"), r"line 1: loop\.index should be passage\.index"),
-        ("{% for p in passages %}{{ p.text }}", "line 1"),
-        (looped("\ufdd0{{ p.text }}"), r"no U\+FDD0"),
+        ("{% for p in passages %}{{ p.text }}", "line 1"), (looped("\ufdd0{{ p.text }}"), r"no U\+FDD0"),
         (looped("{{ p.text }}{{ '\\ufdd1' }}"), "changes it"),
     ],
-)
+)  # fmt: skip
 def test_template_that_does_not_show_the_texts_as_they_are_is_refused(source, complaint):
     with pytest.raises(ValueError, match=complaint):
         JinjaTemplate(source)
-
-
-@pytest.mark.parametrize("content", [b"{{ question", b"\xff\xfe"])
-def test_bad_jinja_file_is_an_error_with_its_path(tmp_path, content):
-    path = tmp_path / "prompt.jinja"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"prompt\.jinja"):
-        choose_template(str(path), default=None, tokenizer=None)
 
 
 @pytest.mark.parametrize(

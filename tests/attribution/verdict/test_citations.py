@@ -77,15 +77,12 @@ def index(*texts):
 @pytest.mark.parametrize(
     ("text", "passage"),
     [
-        ("the OLD mill", "Near the old mill lies a pond."),
-        ("Wi-Fi is free", "Our Wi Fi is free."),
-        ("cafe Zürich", "the café Zurich"),
-        ("白瓷茶具", "最有名的是一套白瓷茶具。"),
-        ("התעלה הישנה", "לאורך הַתְּעָלָה הישנה."),
-        ("पुस्तक मेला", "सोनपुरा का पुस्तक मेला लगता है।"),
+        ("the OLD mill", "Near the old mill lies a pond."), ("Wi-Fi is free", "Our Wi Fi is free."),
+        ("cafe Zürich", "the café Zurich"), ("白瓷茶具", "最有名的是一套白瓷茶具。"),
+        ("התעלה הישנה", "לאורך הַתְּעָלָה הישנה."), ("पुस्तक मेला", "सोनपुरा का पुस्तक मेला लगता है।"),
         ("ｗｉｄｅ letters", "wide letters"),
     ],
-)
+)  # fmt: skip
 def test_the_same_words_are_found_in_any_script(text, passage):
     assert index("Something else.", passage).literal_passages(text) == (1,)
     assert index("Something else.", passage).copied(text)[1] == 1

@@ -10,11 +10,7 @@ from tests.evaluation.dataset_rows import WORDS
 from attribeam import Attributor
 from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.fitted_parts import word_table
-from attribeam.attribution.verdict.premises import (
-    PREMISE_NUMBERS,
-    claim_premises,
-    is_attended,
-)
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, claim_premises, is_attended
 from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.texts import PassageSentences, negated_words
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
@@ -39,23 +35,14 @@ def claims(attributor, answer, *passages):
     ("answer", "passages", "reason", "expected"),
     [
         ("The mill has nine floors.", (MILL,), UnsupportedReason.OTHER_VALUE, "four"),
-        (
-            "The inn has nine floors.",
-            ("The inn has 40 beds and four floors.",),
-            UnsupportedReason.OTHER_VALUE,
-            "four",
-        ),
+        ("The inn has nine floors.", ("The inn has 40 beds and four floors.",), UnsupportedReason.OTHER_VALUE, "four"),
         ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
         ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
-        (
-            "Dogs are allowed on the pier.",
-            ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
-            UnsupportedReason.NEGATED,
-            "Dogs are not allowed on the pier.",
-        ),
+        ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
+            UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
     ],
-)
+)  # fmt: skip
 def test_an_unsupported_claim_says_why_and_what_the_evidence_has(attributor, answer, passages, reason, expected):
     (claim,) = claims(attributor, answer, *passages)
     assert claim.support is Support.UNSUPPORTED
@@ -145,15 +132,12 @@ WARD = (
 @pytest.mark.parametrize(
     ("answer", "is_denied", "opposed"),
     [
-        ("Flowers are allowed in the ward.", True, 0),
-        ("Flowers are not allowed in the ward.", False, 0),
-        ("Visitors smoke.", True, 0),
-        ("Sales of coffee did not fall by a third.", True, 0),
-        ("Sales of coffee increased by a third.", False, 1),
-        ("Sales of coffee fell by a third.", False, 0),
+        ("Flowers are allowed in the ward.", True, 0), ("Flowers are not allowed in the ward.", False, 0),
+        ("Visitors smoke.", True, 0), ("Sales of coffee did not fall by a third.", True, 0),
+        ("Sales of coffee increased by a third.", False, 1), ("Sales of coffee fell by a third.", False, 0),
         ("Guests leave the ward at ten.", False, 0),
     ],
-)
+)  # fmt: skip
 def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
     found = numbers(answer, WARD)
     assert (found["denied"] > 0, found["opposed"]) == (is_denied, opposed)

@@ -100,13 +100,7 @@ def test_coverage_is_of_the_best_sentence_and_the_best_two():
 
 
 @pytest.mark.parametrize(
-    ("words", "share"),
-    [
-        (("lamp", "ledger"), 1),
-        (("fell", "ledger"), 0),
-        (("lamp",), -1),
-        (("zebra", "lamp"), 0),
-    ],
+    ("words", "share"), [(("lamp", "ledger"), 1), (("fell", "ledger"), 0), (("lamp",), -1), (("zebra", "lamp"), 0)]
 )
 def test_share_around_looks_at_every_place_of_a_stem(words, share):
     matches, groups, columns = matched(words, APART)

@@ -31,17 +31,11 @@ def kind_of(question, *passages):
 @pytest.mark.parametrize(
     "question",
     [
-        "",
-        "  \n",
-        "Summarize the article in 100 words.",
-        "please summarise this for me",
-        "Can you sum it up?",
-        "TL;DR",
-        "A short summary of the text",
-        "Give me a one-paragraph summary of what the keeper did",
+        "", "  \n", "Summarize the article in 100 words.", "please summarise this for me", "Can you sum it up?",
+        "TL;DR", "A short summary of the text", "Give me a one-paragraph summary of what the keeper did",
         "Who trimmed the lamp? Please write a summary.",
     ],
-)
+)  # fmt: skip
 def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question):
     assert kind_of(question, LANTERN) is RowKind.SUMMARY
 
@@ -49,15 +43,11 @@ def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question):
 @pytest.mark.parametrize(
     "question",
     [
-        QUESTION,
-        "lamp keeper lighthouse",
-        "What does the summary of the ledger say?",
-        "How do I write an abstract?",
-        "What does TL;DR mean?",
-        "Why does fog condense on the lens?",
+        QUESTION, "lamp keeper lighthouse", "What does the summary of the ledger say?", "How do I write an abstract?",
+        "What does TL;DR mean?", "Why does fog condense on the lens?",
         "In 1902 the lamp was lit. Where can I get a summary of its costs?",
     ],
-)
+)  # fmt: skip
 def test_row_that_asks_something_is_a_question(question):
     assert kind_of(question, LANTERN) is RowKind.QUESTION
 

@@ -53,68 +53,44 @@ def with_node(node, child):
 
 FIELDS = [
     ("thresholds.balanced", NAN, r"thresholds\.balanced should be a finite number, was: nan"),
-    ("thresholds.balanced", 5, r"thresholds\.balanced should be less than or equal to 1, was: 5"),
     ("thresholds.balanced", -0.1, r"thresholds\.balanced should be greater than or equal to 0, was: -0\.1"),
     ("thresholds.balanced", True, r"thresholds\.balanced should be a valid number, was: True"),
-    ("thresholds.balanced", "0.5", r"thresholds\.balanced should be a valid number, was: '0\.5'"),
     ("thresholds.balanced", None, r"thresholds\.balanced should be there, is missing"),
-    *[(f"thresholds.{name}", INFINITY, rf"thresholds\.{name} should be a finite number") for name in
-      ("lenient", "strict", "supported", "word", "weak_word")],
+    *[(f"thresholds.{name}", INFINITY, rf"thresholds\.{name} should be a finite number") for name in ("lenient",
+        "strict", "supported", "word", "weak_word")],
     ("thresholds.balanced", 0.9, r"thresholds: lenient, balanced, strict, supported should ascend, were: 0\.27, 0\.9"),
-    ("thresholds.risk", 1, r"thresholds\.risk is unknown"),
-    ("thresholds", [], r"thresholds should be"),
-    ("operating_points", [], r"operating_points should have at least 1 item"),
+    ("thresholds.risk", 1, r"thresholds\.risk is unknown"), ("thresholds", [], r"thresholds should be"),
     ("operating_points", lambda old: old[::-1], r"operating_points should ascend"),
     ("operating_points.3.false_alarms", NAN, r"operating_points\.3\.false_alarms should be a finite number"),
-    ("operating_points.3.recall", 1.5, r"operating_points\.3\.recall should be less than or equal to 1"),
     ("operating_points", lambda old: old * 99, r"operating_points should have at most 1000 items"),
     ("measured_on", "x" * 10_000, r"measured_on should have at most 1000 characters, was: 'xxx"),
-    ("measured_on", 5, r"measured_on should be a valid string, was: 5"),
     ("signals", [], r"signals should have at least 1 item"),
-    ("signals", 3, r"signals should be a valid array, was: 3"),
     ("words.depth", 10**12, r"words\.depth should be less than or equal to 32, was: 1000000000000"),
     ("words.depth", 4, r"words: depth should be that of the deepest tree, 5, was: 4"),
-    ("words.depth", 5.0, r"words\.depth should be a valid integer, was: 5\.0"),
-    ("words.bias", NAN, r"words\.bias should be a finite number"),
-    ("words.trees", [], r"words\.trees should have at least 1 item"),
     ("words.trees.0.columns", with_node(0, 85), r"columns below 85, the number of what is measured, has one"),
-    ("words.trees.0.columns", with_node(0, -1), r"words\.trees\.0\.columns\.0 should be greater than or equal to 0"),
     ("words.trees.0.left", with_node(0, 0), r"words\.trees\.0: the children of node 0 should be from 1 to 28"),
-    ("words.trees.0.left", with_node(1, 1), r"words\.trees\.0: the children of node 1 should be from 2 to 28"),
     ("words.trees.0.right", with_node(0, 29), r"the children of node 0 should be from 1 to 28, were: \(1, 29\)"),
     ("words.trees.0.right", with_node(0, 10**12), r"words\.trees\.0\.right\.0 should be less than 10000"),
     ("words.trees.0.values", lambda old: old[1:], r"words\.trees\.0: all parts should have one item per node"),
-    ("words.trees.0.values", lambda old: [NAN, *old[1:]], r"words\.trees\.0\.values\.0 should be a finite number"),
     ("words.trees.0.thresholds", lambda old: [1e300, *old[1:]], r"thresholds\.0 should be less than or equal to"),
     ("words.trees", lambda old: old * 20, r"words\.trees should have at most 2000 items"),
-    ("claims.bias", NAN, r"claims\.bias should be a finite number"),
     ("claims.trees", [], r"claims\.trees should have at least 1 item"),
     ("claim_fall", 0, r"claim_fall should be greater than 0, was: 0"),
     ("claim_numbers", lambda old: old[:3], r"claims\.trees should have columns below 3"),
-    ("short_operating_points", [], r"short_operating_points should have at least 1 item"),
     ("answers.records.inputs.claims.scale", 0, r"claims\.scale should be greater than or equal to 0\.0*1, was: 0"),
     ("answers.records.inputs.claims.weight", 1e300, r"inputs\.claims\.weight should be less than or equal to"),
-    ("answers.records.inputs.claims.mean", "a", r"inputs\.claims\.mean should be a valid number, was: 'a'"),
     ("answers.records", None, r"answers\.records should be there, is missing"),
-    ("answers.records.bias", NAN, r"answers\.records\.bias should be a finite number"),
-    ("answers.poems", {}, r"answers\.poems is unknown"),
-    ("answers", 5, r"answers should be"),
-    ("answers", {"bias": NAN, "inputs": {}}, r"answers\.bias should be a finite number"),
+    ("answers.poems", {}, r"answers\.poems is unknown"), ("answers", 5, r"answers should be"),
     ("word_table", "../elsewhere", r"word_table: should name one of bundled"),
-    ("extra", 1, r"extra is unknown here; leave it out"),
-    ("x\x1b[31m\n" * 99, 1, r"x\\x1b\[31m\\n\S* is unknown"),
+    ("extra", 1, r"extra is unknown here; leave it out"), ("x\x1b[31m\n" * 99, 1, r"x\\x1b\[31m\\n\S* is unknown"),
 ]  # fmt: skip
 
 PROBE_FIELDS = [
     ("probe.layer", 10**9, r"probe\.layer should be less than or equal to 1000"),
-    ("probe.layer", -1, r"probe\.layer should be greater than or equal to 0"),
     ("probe.share", NAN, r"probe\.share should be a finite number"),
-    ("probe.share", 2, r"probe\.share should be less than or equal to 1"),
-    ("probe.share", {"questions": 1, "summaries": 1}, r"probe\.share\.records should be there, is missing"),
     ("probe.share", {"questions": 1, "summaries": 1, "records": 9}, r"probe\.share\.records should be less than"),
     ("probe.decoder", {}, r"probe\.decoder should have at least 1 item"),
     ("probe.decoder.language_model_weights", 5, r"language_model_weights should be a valid string"),
-    ("probe.note", "x" * 2000, r"probe\.note should have at most 1000 characters"),
     ("probe.states.inputs.state_1", None, r"probe: the inputs of states should be state_0, state_1 and so on"),
     ("probe.states.inputs.state_1.weight", INFINITY, r"probe\.states\.inputs\.state_1\.weight should be a finite"),
     ("probe", [], r"probe should be"),
@@ -140,8 +116,7 @@ def test_a_field_of_a_probe_out_of_its_range_is_named(tmp_path, place, value, co
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "should be JSON, is not: EOF while parsing"),
-        (b"\xff\xfe", "should be JSON, is not"),
+        (b"", "should be JSON, is not: EOF while parsing"), (b"\xff\xfe", "should be JSON, is not"),
         (b"[" * DEEP, "should be JSON, is not: recursion limit exceeded"),
         (b'{"words":' + b'{"a":' * DEEP, "should be JSON, is not: recursion limit exceeded"),
         (b"[]", "should be an object"),
@@ -150,7 +125,7 @@ def test_a_field_of_a_probe_out_of_its_range_is_named(tmp_path, place, value, co
         (None, "should be a regular file, is a pipe or a device"),
     ],
     ids=["empty", "garbage", "deep list", "deep object", "list", "digits", "large", "pipe"],
-)
+)  # fmt: skip
 def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path, content, complaint):
     folder = own_verdict(tmp_path / "own")
     (folder / VERDICT_FILE).unlink()
@@ -176,7 +151,6 @@ def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_pat
     ("place", "value", "complaint"),
     [
         ("documents", 0, r"documents should be greater than or equal to 1"),
-        ("documents", NAN, r"documents should be a finite number|documents should be a valid integer"),
         ("frequencies", {"-1": "a"}, r"frequencies\.-1\.\[key\] should match pattern|String should match"),
         ("frequencies", {"9" * 13: "a"}, r"frequencies should be at most \d+, the number of documents"),
         ("frequencies", {"1": 5}, r"frequencies\.1 should be a valid string"),
@@ -208,14 +182,10 @@ THRESHOLDS = MassThresholds(0.5, 0.25, "bundled", "attn-union-dep", "3", "nine c
     ("place", "value", "complaint"),
     [
         ("supported_threshold", NAN, "supported_threshold should be a finite number"),
-        ("supported_threshold", 5, "supported_threshold should be less than or equal to 1"),
-        ("weak_threshold", -1, "weak_threshold should be greater than or equal to 0"),
         ("weak_threshold", 0.75, r"weak_threshold should be at most supported_threshold, were: 0\.75 and 0\.5"),
-        ("weak_threshold", None, "weak_threshold should be there"),
-        ("model", 5, "model should be a valid string"),
-        ("other", 5, "other is unknown"),
+        ("weak_threshold", None, "weak_threshold should be there"), ("other", 5, "other is unknown"),
     ],
-)
+)  # fmt: skip
 def test_a_field_of_thresholds_of_mass_out_of_its_range_is_named(tmp_path, place, value, complaint):
     (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
     edited(tmp_path, place, value, MASS_FILE)

@@ -47,11 +47,7 @@ def folders(tmp_path_factory):
 @lru_cache(maxsize=8)
 def judge(verdict, language_model=None, band=None):
     return Attributor.from_pretrained(
-        verdict=verdict,
-        language_model=language_model,
-        verdict_band=band,
-        device="cpu",
-        method=WORDS,
+        verdict=verdict, language_model=language_model, verdict_band=band, device="cpu", method=WORDS
     )
 
 
@@ -176,16 +172,10 @@ def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given, complai
 @pytest.mark.parametrize(
     ("name", "is_verifier"),
     [
-        ("org/model-1.5", True),
-        ("bundled", False),
-        ("mass", False),
-        ("smollm2-135m", False),
-        ("smollm3", False),
-        ("/nowhere/at/all", False),
-        ("../org/model", False),
-        ("./model", False),
+        ("org/model-1.5", True), ("bundled", False), ("mass", False), ("smollm2-135m", False), ("smollm3", False),
+        ("/nowhere/at/all", False), ("../org/model", False), ("./model", False),
     ],
-)
+)  # fmt: skip
 def test_hub_ids_are_verifiers(name, is_verifier):
     assert names_verifier(name) is is_verifier
 

@@ -183,18 +183,12 @@ def test_faulty_row_is_an_error_with_file_row_and_field(tmp_path, load, rows, pr
     [
         (load_lfqa, [lfqa(), lfqa(), lfqa_row("A bell rings.", ["Fog."], [])], (None, "duplicate", "no_highlight")),
         (load_alce, [alce_row(""), alce_row("Ada lit it.", []), FINE], ("empty_answer", "no_passages", None)),
-        (
-            load_clapnq,
-            [clapnq_row(("", [])), clapnq_row(("Ada.", [])), clapnq_row(("Ada.", ["Jon Reed tends it ."]))],
-            ("unanswerable", "no_selected_sentence", None),
-        ),
-        (
-            load_mtrag,
-            [mtrag_row(" ", "4"), mtrag_row("Ada.", "1", passages=[]), mtrag_row("Ada."), mtrag_row("Ada.", "1")],
-            ("empty_answer", "no_passages", "not_judged", None),
-        ),
+        (load_clapnq, [clapnq_row(("", [])), clapnq_row(("Ada.", [])), clapnq_row(("Ada.", ["Jon Reed tends it ."]))],
+            ("unanswerable", "no_selected_sentence", None)),
+        (load_mtrag, [mtrag_row(" ", "4"), mtrag_row("Ada.", "1", passages=[]), mtrag_row("Ada."), mtrag_row("Ada.",
+            "1")], ("empty_answer", "no_passages", "not_judged", None)),
     ],
-)
+)  # fmt: skip
 def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path, load, rows, reasons):
     dataset = loaded_rows(load, tmp_path, rows)
     skipped = [SkippedRow(row, reason) for row, reason in enumerate(reasons) if reason]
@@ -203,15 +197,10 @@ def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path, load, 
 
 
 DAMAGED = {
-    "NUL": b"\0" * 99,
-    "cut": b'{"query": "q',
-    "list": b"[]",
-    "Latin-1": b'{"query": "\xe9"}',
-    "deep": b"[" * 100_000,
-    "digits": b'{"query": ' + b"9" * 5000 + b"}",
-    "fields": b'{"a": 1}',
+    "NUL": b"\0" * 99, "cut": b'{"query": "q', "list": b"[]", "Latin-1": b'{"query": "\xe9"}', "deep": b"[" * 100_000,
+    "digits": b'{"query": ' + b"9" * 5000 + b"}", "fields": b'{"a": 1}',
     "null": b'{"query": null, "question": null, "claim": null, "sources": null, "input": null}',
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted({*LOADERS, *CITED_LOADERS, *JUDGED_LOADERS} - {"log", "ragtruth", "alce"}))

@@ -16,7 +16,6 @@ from tests.evaluation.dataset_rows import (
     write_rows,
 )
 from tests.evaluation.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
-from tests.logs.log_files import write_log as write_broken_log
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import made_audit
@@ -103,13 +102,6 @@ def test_broken_label_is_an_error_with_file_row_and_column(tmp_path, fields, pro
     path = write_log_rows(tmp_path / "l.parquet", [row(), row(**fields)])
     with pytest.raises(DataError, match=rf"l\.parquet, row 1.*{problem}"):
         load_log(path)
-
-
-def test_row_that_an_audit_would_refuse_is_skipped_with_the_same_reason(tmp_path):
-    rows = [row(question=None), row(target_spans=[{"char_start": 3, "char_end": 99}]), row(question=b"\xff")]
-    log = write_broken_log(tmp_path / "l.parquet", rows, schema=labelled_log_schema())
-    reasons = ("missing_value", "span_out_of_range", "invalid_utf8")
-    assert load_log(log).skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
 
 
 def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_path):

@@ -209,12 +209,6 @@ def test_command_prints_and_writes_the_drops(tmp_path, data, llama, capsys):
     assert header.split()[:3] == ["method", "log-probability", "drop"]
 
 
-def test_command_on_context_sensitive_tokens(data, llama, capsys):
-    command = ("--dataset", "quotesum", "--data", data, "--measure", "faithfulness", "--device", "cpu")
-    assert evaluate(*command, "--language-model", llama, "--method", "oracle", "--spans", "cti") == 0
-    assert " cti spans of 1 answers (data)" in capsys.readouterr().out
-
-
 def test_command_refuses_an_encoder_and_labelled_spans_of_generated_answers(tmp_path, data, capsys):
     encoder = save_tiny_encoder(tmp_path / "encoder", layer_types=["full_attention"])
     command = ("--dataset", "quotesum", "--data", data, "--measure", "faithfulness", "--method", "oracle")

@@ -84,17 +84,10 @@ def test_novelty_of_an_answer_and_of_each_sentence():
 @pytest.mark.parametrize(
     ("word", "unseen"),
     [
-        ("polish", False),
-        ("Polishing", False),
-        ("polite", True),
-        ("lighthouse", False),
-        ("lamps", True),
-        ("1874", False),
-        ("1875", True),
-        ("лампу", False),
-        ("Ada", False),  # too short to count
+        ("polish", False), ("Polishing", False), ("polite", True), ("lighthouse", False), ("lamps", True),
+        ("1874", False), ("1875", True), ("лампу", False), ("Ada", False),
     ],
-)
+)  # fmt: skip
 def test_word_is_unseen_if_its_first_six_letters_begin_no_word_of_the_passages(word, unseen):
     passages = [Passage("Ada Thorne polished the lamp in 1874. Ада зажгла лампу.", title="Lighthouses")]
     share_of = novelty(word, passages, frozenset(range(len(word))))

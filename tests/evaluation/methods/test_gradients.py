@@ -15,13 +15,7 @@ from attribeam.attribution.methods.method import LoadedModels, MethodSettings, N
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods import (
-    LabelledContext,
-    OraclePassage,
-    RandomPassage,
-    chosen_methods,
-    lab_methods,
-)
+from attribeam.evaluation.methods import LabelledContext, OraclePassage, RandomPassage, chosen_methods, lab_methods
 from attribeam.evaluation.methods.baselines import (
     ContrastiveGradients,
     LanguageContext,
@@ -235,26 +229,6 @@ def test_divergences_of_an_answer_are_those_of_the_definition(models):
     own = model.next_token_log_probabilities(model.encode(record))
     other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
     np.testing.assert_allclose(found, (own.exp() * (own - other)).sum(-1), atol=1e-5)
-
-
-def test_contrast_is_the_token_that_is_likeliest_without_passages(models):
-    model = models.language
-    record = labelled().record
-    other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
-    assert LanguageContext(record, model).contrast_tokens == other.argmax(-1).tolist()
-
-
-def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(models):
-    model = models.language
-    record = labelled().record
-    context, span = LanguageContext(record, model), CharRange(0, 10)
-    (own,) = model.token_log_probabilities([model.encode(record)])
-    left = (record.passages[0], record.passages[2])
-    (without,) = model.token_log_probabilities([model.encode(replace(record, passages=left))])
-    tokens = context.tokens_of(span)
-    characters = model.encode(record).response_chars
-    assert tokens == [place for place, chars in enumerate(characters) if chars is not None and chars.overlaps(span)]
-    assert context.drop(span, 1) == pytest.approx((own - without)[tokens].sum(), abs=1e-4)
 
 
 def test_each_ablation_runs_once(models, monkeypatch):

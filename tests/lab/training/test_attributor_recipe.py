@@ -21,9 +21,9 @@ from lab.training.attributor.network import (
     train_tokenizer,
 )
 from lab.training.attributor.recipe import run_recipe
-from lab.training.attributor.support_rows import evidence_mass, main
+from lab.training.attributor.support_rows import main
 from lab.training.attributor.training_loop import TrainingPlan, train
-from lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_batch
+from lab.training.attributor.training_rows import PROMPT_TEMPLATE, draw_batch
 
 PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
 TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]
@@ -58,13 +58,6 @@ def tokenizer(corpus):
 
 CPU = torch.device("cpu")
 SMALL = Shape(hidden_size=32, intermediate_size=32, local_layers=2, attention_heads=2, window=8)
-
-
-def test_a_few_steps_lower_the_loss(corpus, tokenizer, tmp_path):
-    plan = TrainingPlan(steps=60, token_budget=256, record_every=20, shape=SMALL)
-    _, history = train(corpus, tokenizer, plan=plan, output=tmp_path, device=CPU)
-    assert history.steps == [20, 40, 60]
-    assert history.loss[-1] < history.loss[0]
 
 
 def test_resumed_run_equals_an_uninterrupted_one(corpus, tokenizer, tmp_path):
@@ -113,17 +106,6 @@ def test_answer_attention_equals_eager_attention_normalised_over_the_prompt(corp
             torch.testing.assert_close(weights, (prompt / prompt.sum(-1, keepdim=True)).mean(0))
 
 
-def test_evidence_mass_excludes_template_columns_and_isolated_tokens():
-    offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
-    row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
-    weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
-    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # 1 and 2; column 6 is the template's
-    weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1]])
-    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # column 5 stands alone
-    weights = torch.tensor([[0.1, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0]])
-    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count
-
-
 def draw_rows(corpus, tokenizer, steps):
     return [row for step in range(steps) for row in draw_batch(corpus, tokenizer, seed=5, step=step, token_budget=256)]
 
@@ -156,19 +138,6 @@ def test_rows_depend_only_on_seed_and_step(corpus, tokenizer):
     first, same, *others = drawn
     assert first == same
     assert first not in others
-
-
-def test_row_is_passages_then_question_then_answer_tokenised_once(corpus, tokenizer):
-    for row in draw_rows(corpus, tokenizer, 5):
-        lead, answer_mark = PROMPT_TEMPLATE["question"].split("{question}")
-        assert row.text[row.passages_end :].startswith(lead)
-        assert answer_mark in row.text[row.passages_end :]
-        assert row.token_ids == tokenizer.encode(row.text).ids
-        assert row.token_ids.count(BOS_ID) == 1
-        assert row.token_ids[0] == BOS_ID
-        assert len(row.gold) == len(row.token_ids) - row.answer_start
-        prompt_end = row.text.index(answer_mark, row.passages_end) + len(answer_mark)
-        assert row.offsets[row.answer_start - 1][1] <= prompt_end < row.offsets[row.answer_start][1]
 
 
 TREES = ["alder", "beech", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "rowan", "yew"]

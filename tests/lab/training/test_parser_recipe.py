@@ -9,7 +9,7 @@ from spacy.attrs import LOWER
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.schemas.errors import ExitCode
-from lab.train import RECIPES, main
+from lab.train import main
 from lab.training import loss_curve
 from lab.training.parser.recipe import run_training
 from lab.training.parser.training_loop import Checkpoint, Folders, Schedule, learn_vectors
@@ -155,20 +155,15 @@ def nlp():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Really!! No?!", "Really !! No ?!"),
-        ("====== Note ******", "====== Note ******"),
-        ("tea and/or milk", "tea and / or milk"),
-        ("She co-founded it by e-mail.", "She co-founded it by e-mail ."),
+        ("Really!! No?!", "Really !! No ?!"), ("====== Note ******", "====== Note ******"),
+        ("tea and/or milk", "tea and / or milk"), ("She co-founded it by e-mail.", "She co-founded it by e-mail ."),
         ("a well-known non-profit", "a well - known non-profit"),
-        ("the item(s) (see 3): here", "the item ( s ) ( see 3 ) : here"),
-        ("from 1837–1908", "from 1837 – 1908"),
-        ("at 7:30PM", "at 7:30 PM"),
-        ("Rao et al. say it", "Rao et al. say it"),
-        ("I wanna go", "I wan na go"),
+        ("the item(s) (see 3): here", "the item ( s ) ( see 3 ) : here"), ("from 1837–1908", "from 1837 – 1908"),
+        ("at 7:30PM", "at 7:30 PM"), ("Rao et al. say it", "Rao et al. say it"), ("I wanna go", "I wan na go"),
         ("It costs $4.50, i.e. little.", "It costs $ 4.50 , i.e. little ."),
         ("Write to a.b@c.org or see https://c.org/x?y=(1)", "Write to a.b@c.org or see https://c.org/x?y=(1 )"),
     ],
-)
+)  # fmt: skip
 def test_text_is_split_into_the_treebanks_words(nlp, text, words):
     assert [token.text for token in nlp(text)] == words.split()
 
@@ -190,12 +185,3 @@ def test_missing_extra_is_named_with_the_way_to_install_it(recipe, options, monk
     monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
     assert main([recipe, *options]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[training]'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_help_of_a_recipe_needs_no_extra(recipe, monkeypatch, capsys):
-    monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
-    with pytest.raises(SystemExit) as ended:
-        main([recipe, "--help"])
-    assert ended.value.code == ExitCode.DONE
-    assert "--output" in capsys.readouterr().out

@@ -80,14 +80,11 @@ def found(rows):
     [
         ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
         ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
-        ("The old mill runs.", "The mill runs.", ["mill"]),
-        ("The mill runs at night.", "The mill runs", ["runs"]),
-        ("The mill runs.", "The mill never runs.", ["never"]),
-        ("The mill runs.", "The mill runs.", []),
-        ("", "Rain.", ["Rain."]),
-        ("Rain.", "", []),
+        ("The old mill runs.", "The mill runs.", ["mill"]), ("The mill runs at night.", "The mill runs", ["runs"]),
+        ("The mill runs.", "The mill never runs.", ["never"]), ("The mill runs.", "The mill runs.", []),
+        ("", "Rain.", ["Rain."]), ("Rain.", "", []),
     ],
-)
+)  # fmt: skip
 def test_marks_of_an_edit_are_where_the_texts_differ(before, after, marked):
     assert [one.of(after) for one in changes(before, after)] == marked
 

@@ -295,14 +295,9 @@ def plain() -> list[dict[str, object]]:
 
 
 EXPORTS = {
-    "ragas": ragas,
-    "openinference": openinference,
-    "langfuse": langfuse,
-    "otel-genai": otlp,
-    "mlflow": mlflow,
-    "langsmith": langsmith,
-    "jsonl": plain,
-}
+    "ragas": ragas, "openinference": openinference, "langfuse": langfuse, "otel-genai": otlp, "mlflow": mlflow,
+    "langsmith": langsmith, "jsonl": plain,
+}  # fmt: skip
 SPAN_FORMATS = [name for name in EXPORTS if name not in ("ragas", "jsonl")]
 
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.logs.traces.exports import EXPORTS, SPAN_FORMATS, imported, mixed_spans, ragas, write_lines
+from tests.logs.traces.exports import EXPORTS, mixed_spans, ragas, write_lines
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
@@ -45,29 +45,21 @@ CHUNKS = [Document(f"Chunk {number}.", None, "book.pdf") for number in range(3)]
 RANKED = retrieval("d", KEEPER, at=3, role=Role.RERANKER, inputs_reranked=(LAMP, KEEPER))
 LAST_CHAIN = {"result": "Ada.", "source_documents": [{"page_content": LAMP.text}]}
 RETRIEVED = {
-    "united in the order of time, each passage once": (
-        [retrieval("c", BELL, LAMP, at=3), ROOT, retrieval("b", LAMP, KEEPER, at=2)], [LAMP, KEEPER, BELL]
-    ),
-    "clocks that tie keep the order of the export": (
-        [ROOT, retrieval("b", BELL, at=0), retrieval("c", LAMP, at=0)], [BELL, LAMP]
-    ),
-    "a reranker replaces the retrieval that it ranked and no other": (
-        [ROOT, retrieval("b", LAMP, KEEPER, at=1), retrieval("c", BELL, at=2), RANKED], [BELL, KEEPER]
-    ),
-    "a reranker without its inputs is known by what it gave": (
-        [ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", KEEPER, at=3, role=Role.RERANKER)], [KEEPER]
-    ),
-    "a retriever below another is part of it": (
-        [ROOT, retrieval("outer", KEEPER), retrieval("inner", LAMP, BELL, KEEPER, at=2, parent="outer")], [KEEPER]
-    ),
-    "a retriever that found nothing hides no other": (
-        [ROOT, retrieval("outer"), retrieval("inner", LAMP, at=2, parent="outer")], [LAMP]
-    ),
+    "united in the order of time, each passage once": ([retrieval("c", BELL, LAMP, at=3), ROOT, retrieval("b", LAMP,
+        KEEPER, at=2)], [LAMP, KEEPER, BELL]),
+    "clocks that tie keep the order of the export": ([ROOT, retrieval("b", BELL, at=0), retrieval("c", LAMP, at=0)],
+        [BELL, LAMP]),
+    "a reranker replaces the retrieval that it ranked and no other": ([ROOT, retrieval("b", LAMP, KEEPER, at=1),
+        retrieval("c", BELL, at=2), RANKED], [BELL, KEEPER]),
+    "a reranker without its inputs is known by what it gave": ([ROOT, retrieval("b", LAMP, KEEPER), retrieval("d",
+        KEEPER, at=3, role=Role.RERANKER)], [KEEPER]),
+    "a retriever below another is part of it": ([ROOT, retrieval("outer", KEEPER), retrieval("inner", LAMP, BELL,
+        KEEPER, at=2, parent="outer")], [KEEPER]),
+    "a retriever that found nothing hides no other": ([ROOT, retrieval("outer"), retrieval("inner", LAMP, at=2,
+        parent="outer")], [LAMP]),
     "chunks of one source are different passages": ([ROOT, retrieval("b", *CHUNKS)], CHUNKS),
-    "a text may stand in another span": (
-        [ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", Document(None, None, "lamp"), at=3, role=Role.RERANKER)],
-        [LAMP],
-    ),
+    "a text may stand in another span": ([ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", Document(None, None,
+        "lamp"), at=3, role=Role.RERANKER)], [LAMP]),
     "sources beside an answer where no retriever is logged": ([ROOT._replace(output=LAST_CHAIN)], [LAMP]),
 }  # fmt: skip
 
@@ -285,17 +277,6 @@ def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path):
     assert [one.source.source_row for one in log.outcomes([1, 3])] == [1, 3]
 
 
-def test_import_and_reader_agree_on_rows_and_faults(tmp_path):
-    path = mixed_spans(tmp_path)
-    _, rows, letters = imported("openinference", path, output=tmp_path / "log.parquet")
-    found = list(QALog(path, OPTIONS).outcomes())
-    assert [one.record_id for one in found if isinstance(one, QARecord)] == [row["record_id"] for row in rows]
-    faults = [one for one in found if isinstance(one, FaultyRow)]
-    assert [(one.source.source_row, str(one.fault)) for one in faults] == [
-        (one["source_row"], one["message"]) for one in letters
-    ]
-
-
 @pytest.mark.parametrize("kind", [name for name in EXPORTS if name != "jsonl"])
 def test_picked_rows_of_a_long_export_are_those_of_a_whole_reading(kind, tmp_path):
     count = 2 * BATCH_ROWS + 7 if kind == "ragas" else 5
@@ -338,13 +319,6 @@ def test_text_that_is_no_utf8_is_a_fault_of_its_row(tmp_path):
         for one in QALog(str(path), LogOptions(format="ragas")).outcomes()
     ]
     assert reasons == [Reason.INVALID_UTF8, Reason.INVALID_UTF8, None]
-
-
-def test_empty_export_has_no_rows(tmp_path):
-    for kind in SPAN_FORMATS:
-        path = tmp_path / f"{kind}.jsonl"
-        path.write_bytes(b"")
-        assert QALog(str(path), LogOptions(format=kind)).check().row_count == 0
 
 
 def test_conversation_can_be_carried_into_the_evidence(tmp_path):

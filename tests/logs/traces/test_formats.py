@@ -131,18 +131,6 @@ def test_log_says_how_it_was_read(direct, tmp_path):
     assert str(note) == "answer read from response, not from answer; --answer-path names another: 2 rows"
 
 
-def test_arrow_files_of_a_hugging_face_data_set(tmp_path):
-    table = pa.Table.from_pylist(EXPORTS["ragas"]())
-    stream, whole = tmp_path / "data-00000-of-00002.arrow", tmp_path / "data-00001-of-00002.arrow"
-    with pa.ipc.new_stream(stream, table.schema) as writer:
-        writer.write_table(table)
-    with pa.ipc.new_file(whole, table.schema) as writer:
-        writer.write_table(table)
-    _, rows, _ = imported("ragas", str(stream), str(whole), output=tmp_path / "log.parquet")
-    assert [text_of(row) for row in rows] == [ROW, ROW]
-    assert len({row["record_id"] for row in rows}) == 2
-
-
 def _attributes(values):
     return [{"key": key, "value": {"stringValue": str(value)}} for key, value in values.items()]
 
@@ -273,30 +261,20 @@ _SPANS = mlflow()[0]["data"]
 _PREVIEWS = {"request": "Who", "response": "Ada", "request_preview": "Who", "response_preview": "Ada"}
 VARIANTS = {
     **{f"{kind}, last record first": (kind, EXPORTS[kind]()[::-1]) for kind in SPAN_FORMATS},
-    "data frame of Phoenix": ("openinference", _data_frame()),
-    "nested attributes": ("openinference", _nested()),
+    "data frame of Phoenix": ("openinference", _data_frame()), "nested attributes": ("openinference", _nested()),
     "OpenInference in OTLP": ("openinference", _openinference_otlp()),
     "messages in an event": ("otel-genai", _messages_in_an_event()),
-    **{
-        f"{event}, {shape.__name__}": ("otel-genai", shape(_events_of_a_vector_store(event)))
-        for event in ("db.query.result", "db.search.result")
-        for shape in (list, _enveloped)
-    },
+    **{f"{event}, {shape.__name__}": ("otel-genai", shape(_events_of_a_vector_store(event)))
+        for event in ("db.query.result", "db.search.result") for shape in (list, _enveloped)},
     "legacy trace of Langfuse": ("langfuse", _legacy_trace()),
     "camel case of Langfuse": ("langfuse", [{_camel(k): one for k, one in row.items()} for row in langfuse()[:3]]),
-    **{
-        f"root of Langfuse by {name}, {outside}": ("langfuse", _marked_root(name, value, outside=outside))
-        for name, value in (("is_root_observation", True), ("isRootObservation", "true"))
-        for outside in (True, False)
-    },
+    **{f"root of Langfuse by {name}, {outside}": ("langfuse", _marked_root(name, value, outside=outside)) for name,
+        value in (("is_root_observation", True), ("isRootObservation", "true")) for outside in (True, False)},
     "runs with run_id": ("langsmith", _dropped(lambda run: {"run_id" if k == "id" else k: v for k, v in run.items()})),
     "runs with dotted_order": ("langsmith", _dropped(_with_dotted_order)),
     "runs that hold their children": ("langsmith", _runs_with_children()),
-    "bulk export of LangSmith": (
-        "langsmith",
-        [{k: json.dumps(one) if k in ("inputs", "outputs", "extra") else one for k, one in run.items()}
-         for run in langsmith()],
-    ),
+    "bulk export of LangSmith": ("langsmith", [{k: json.dumps(one) if k in ("inputs", "outputs", "extra") else one
+        for k, one in run.items()} for run in langsmith()]),
     "MLflow's search with spans": ("mlflow", [{"trace_id": "tr-1", **_SPANS, **_PREVIEWS}]),
     "MLflow's search with a trace": ("mlflow", [{"trace_id": "tr-1", "trace": json.dumps(mlflow()[0]), **_PREVIEWS}]),
     "passages in a text": ("jsonl", [{**ROW, "passages": json.dumps(ROW["passages"])}]),
@@ -458,11 +436,8 @@ PDF = [
 @pytest.mark.parametrize(
     ("record", "reason", "words"),
     [
-        (
-            _of(openai(), "response.output.1.results", None),
-            Reason.NO_PASSAGES,
-            r'include=\["file_search_call.results"\]',
-        ),
+        (_of(openai(), "response.output.1.results", None), Reason.NO_PASSAGES,
+            r'include=\["file_search_call.results"\]'),
         (_of(openai(), "response.output", openai()["response"]["output"][2:]), Reason.NO_PASSAGES, "include="),
         (_of(anthropic(), "request", {"messages": TURNS}), Reason.NO_PASSAGES, "log the request"),
         (_of(gemini(), "response.candidates.0.groundingMetadata", {}), Reason.NO_PASSAGES, "groundingMetadata"),
@@ -473,7 +448,7 @@ PDF = [
         (_of(trulens(), "calls", trulens()["calls"][1:]), Reason.NO_PASSAGES, "instrument"),
         (_of(openai(), "response.output.2.content", [{"type": "refusal", "refusal": "No."}]), Reason.EMPTY_ANSWER, ""),
     ],
-)
+)  # fmt: skip
 def test_what_is_lacking_is_said_with_the_way_out(record, reason, words):
     row = row_of(record)
     assert row.fault is not None
@@ -512,14 +487,11 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
         _of(openai(), "request.input", [*TURNS[:-1], {"role": "user", "content": [PART]}]),
         _of(openai(), "request.input", [{"type": "item_reference", "id": "m"}, TURNS[-1]]),
         _of(anthropic(), "request.messages.0.content.1.source.content", TEXTS[1]),
-        _of(gemini(), "request.contents", QUESTION),
-        _of(gemini(), "request.contents", [QUESTION]),
+        _of(gemini(), "request.contents", QUESTION), _of(gemini(), "request.contents", [QUESTION]),
         _of(gemini(), "request.contents", [{"role": one["role"], "parts": [{"text": one["content"]}]}
-                                           for one in TURNS]),
-        _of(gemini(), "response.candidates.0.groundingMetadata.groundingChunks", [
-            {"retrievedContext": {"uri": "u", "ragChunk": {"text": text, "pageSpan": {"firstPage": 1}}}}
-            for text in TEXTS
-        ]),
+            for one in TURNS]),
+        _of(gemini(), "response.candidates.0.groundingMetadata.groundingChunks", [{"retrievedContext": {"uri": "u",
+            "ragChunk": {"text": text, "pageSpan": {"firstPage": 1}}}} for text in TEXTS]),
         _of(azure(), "response.choices.0.message.context", {"citations": [{"content": text} for text in TEXTS]}),
         {"query": QUESTION, "response": ANSWER, "context": TEXTS, "ground_truth": "Wrong."},
         {"query": TURNS, "response": [{"role": "assistant", "content": ANSWER}], "context": "\n".join(TEXTS)},
@@ -527,18 +499,14 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
         _of(cohere(), "request.documents", TEXTS),
         _of(cohere(), "request.documents", [{"data": json.dumps({"text": text})} for text in TEXTS]),
         _of(cohere(), "request.documents", [{"data": {"k": "v", "claim": text}} for text in TEXTS]),
-        _of(cohere(), "request", {"messages": [*TURNS, {
-            "role": "tool", "tool_call_id": "1",
-            "content": [{"type": "document", "document": {"id": "1", "data": text}} for text in TEXTS],
-        }]}),
+        _of(cohere(), "request", {"messages": [*TURNS, {"role": "tool", "tool_call_id": "1",
+            "content": [{"type": "document", "document": {"id": "1", "data": text}} for text in TEXTS]}]}),
         _of(llamaindex(), "response.source_nodes", [{"node": {**NODE, "text_resource": {"text": one}}}
-                                                    for one in TEXTS]),
+            for one in TEXTS]),
         {"query": QUESTION, "response": ANSWER, "source_nodes": llamaindex()["response"]["source_nodes"]},
         {"query": QUESTION, "answers": [V1], "documents": [{"content": text, "id": text} for text in TEXTS]},
-        {
-            "data": {"retriever": {"query": QUESTION}},
-            "result": {"retriever": {"documents": [{"content": text} for text in TEXTS]}, "llm": {"replies": [ANSWER]}},
-        },
+        {"data": {"retriever": {"query": QUESTION}}, "result": {"retriever": {"documents": [{"content": text}
+            for text in TEXTS]}, "llm": {"replies": [ANSWER]}}},
         _of(trulens(), "calls.0.rets", [{"page_content": text, "metadata": {}} for text in TEXTS]),
         _of(trulens(), "calls.0.rets", {"source_nodes": [{"node": {"text": text}} for text in TEXTS]}),
     ],
@@ -648,13 +616,6 @@ def test_spans_of_the_sdk(kind, trace, tracer, tmp_path):
         _, (row,), _ = imported(kind, path, output=tmp_path / f"{name}.parquet")
         assert text_of(row) == ROW, name
         assert row["generator"] == MODEL
-
-
-def test_pretty_output_of_the_console_exporter(tracer, tmp_path):
-    trace_openinference(tracer)
-    (tmp_path / "a.json").write_text("\n".join(one.to_json() for one in tracer.spans()))
-    _, (row,), _ = imported("openinference", str(tmp_path / "a.json"), output=tmp_path / "log.parquet")
-    assert text_of(row) == ROW
 
 
 def test_spans_of_mlflows_classes(tracer, tmp_path):

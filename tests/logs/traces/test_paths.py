@@ -1,6 +1,5 @@
 """Paths, presets and guesses on records of free JSON."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -78,14 +77,10 @@ def test_what_is_no_path_is_refused_before_anything_is_read():
 PRESET_TRACES = {
     "root": ({"query": QUESTION}, {"documents": FOUND["found"], "answer": ANSWER}, "SPAN", None),
     "langchain": ({"input": QUESTION}, {"answer": ANSWER}, "RETRIEVER", FOUND["found"]),
-    "langgraph": (
-        {"messages": [{"type": "human", "content": QUESTION}]},
-        {"messages": [{"type": "ai", "content": ANSWER}]}, "TOOL", FOUND["found"],
-    ),
-    "llamaindex": (
-        {"query_str": QUESTION}, {"response": ANSWER}, "RETRIEVER",
-        {"nodes": [{"node": {"id_": one, "text": text}, "score": 1} for one, text in PASSAGES]},
-    ),
+    "langgraph": ({"messages": [{"type": "human", "content": QUESTION}]}, {"messages": [{"type": "ai",
+        "content": ANSWER}]}, "TOOL", FOUND["found"]),
+    "llamaindex": ({"query_str": QUESTION}, {"response": ANSWER}, "RETRIEVER", {"nodes": [{"node": {"id_": one,
+        "text": text}, "score": 1} for one, text in PASSAGES]}),
 }  # fmt: skip
 
 
@@ -124,16 +119,6 @@ def test_guess_prints_no_text_of_the_log(tmp_path):
     )
     for text in (QUESTION, ANSWER, *(text for _, text in PASSAGES)):
         assert text not in said
-
-
-def test_guess_on_rows(tmp_path):
-    rows = [{"id": 1, "ask": {"q1": QUESTION}, "hits": [{"text": PASSAGES[0][1]}], "reply": ANSWER}, {"id": 2}]
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(rows))
-    guess = guessed(ExportRows(LOG_KINDS["jsonl"], TraceOptions()), [lambda: path.open("rb")])
-    places = {name: {path: len(one.said) for path, one in found.items()} for name, found in guess.places.items()}
-    assert places["question"]["ask.q1"] == places["passages"]["hits"] == places["answer"]["reply"] == 1
-    assert guess.rows == 2
 
 
 SAID = [

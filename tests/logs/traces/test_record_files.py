@@ -15,19 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.logs.traces.exports import (
-    ANSWER,
     EXPORTS,
-    PASSAGES,
-    QUESTION,
-    ROW,
     csv_of,
     imported,
-    langsmith,
     lines_of,
     opened,
-    openinference,
-    parquet_of,
-    text_of,
 )
 
 from attribeam.logs import jsonl_log, reader
@@ -55,13 +47,10 @@ def values(content, **options):
 
 LINES = "\n".join(json.dumps(one) for one in ROWS)
 KINDS = {
-    "lines": LINES,
-    "lines with a mark and CRLF": "\ufeff" + LINES.replace("\n", "\r\n") + "\r\n\r\n",
-    "list": json.dumps(ROWS),
-    "list over lines": "\n " + json.dumps(ROWS, indent=2, ensure_ascii=False) + "\n",
+    "lines": LINES, "lines with a mark and CRLF": "\ufeff" + LINES.replace("\n", "\r\n") + "\r\n\r\n",
+    "list": json.dumps(ROWS), "list over lines": "\n " + json.dumps(ROWS, indent=2, ensure_ascii=False) + "\n",
     "objects over lines": "\n".join(json.dumps(one, indent=2) for one in ROWS),
-    "wrapped": json.dumps({"meta": 1, "data": ROWS}),
-    "wrapped over lines": json.dumps({"data": ROWS}, indent=1),
+    "wrapped": json.dumps({"meta": 1, "data": ROWS}), "wrapped over lines": json.dumps({"data": ROWS}, indent=1),
     "pages": "\n".join(json.dumps({"data": [one]}) for one in ROWS),
     "lists one behind the other": json.dumps(ROWS[:1]) + json.dumps(ROWS[1:]),
     "lists on lines": "[]\n" + json.dumps(ROWS[:2]) + "\n\ufeff" + json.dumps(ROWS[2:]) + "\n[]",
@@ -70,7 +59,7 @@ KINDS = {
     "objects one behind the other": "".join(map(json.dumps, ROWS)),
     "lines that end as they once did": LINES.replace("\n", "\r"),
     "files with marks one behind the other": "\n".join("\ufeff" + json.dumps(one) for one in ROWS),
-}
+}  # fmt: skip
 BLANKS = {"none": "", "blanks": " " * 5000, "lines": "\r\n\t" * 5000, "mark": "\ufeff" + " " * 4096 + "\n"}
 
 
@@ -95,12 +84,6 @@ def test_json_of_every_shape(name, blanks, block, monkeypatch):
     assert values(gzip.compress(content), wrappers=("data",)) == ROWS
 
 
-@pytest.mark.parametrize("blanks", BLANKS)
-def test_csv_may_begin_with_blanks(blanks):
-    content = f"{BLANKS[blanks]}a,b\n1,2\n".encode()
-    assert values(content) == values(gzip.compress(content)) == [{"a": "1", "b": "2"}]
-
-
 def test_place_of_a_record_is_its_line():
     assert [one.place for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
     assert [one.place for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
@@ -111,24 +94,15 @@ def test_place_of_a_record_is_its_line():
 WRONG, NO_JSON = Reason.INVALID_VALUE, Reason.INVALID_JSON
 READ = {
     **{f"nothing in {one!r}": (one, []) for one in ("", "\n \r\n", "\ufeff", "[]", " [ ] ", "[] \n[]")},
-    "nothing, zipped": (gzip.compress(b"", mtime=0), []),
-    "an envelope of nothing": ('{"data": [], "meta": {}}', []),
+    "nothing, zipped": (gzip.compress(b"", mtime=0), []), "an envelope of nothing": ('{"data": [], "meta": {}}', []),
     "a record with a list of its own": ('{"query": "Who?", "data": [{}]}', [{"query": "Who?", "data": [{}]}]),
-    **{
-        f"a line that is {name}": ('{"a": 1}\n' + line + '\n{"a": 3}', [{"a": 1}, NO_JSON, {"a": 3}])
-        for name, line in {
-            "bad": "{bad}", "cut": '{"a": "cut off', "deep": "[" * 100_000, "nul": "\x00",
-            "a long number": '{"a": ' + "9" * 5000 + "}",
-        }.items()
-    },
-    "lines of several values": (
-        '{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}',
-        [*({"a": number} for number in range(1, 7)), NO_JSON, {"a": 7}],
-    ),
-    "CSV with other numbers of fields": (
-        'a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n"cut',
-        [{"a": "1", "b": "2"}, WRONG, WRONG, {"a": "1", "b": 'x "y", z'}, WRONG],
-    ),
+    **{f"a line that is {name}": ('{"a": 1}\n' + line + '\n{"a": 3}', [{"a": 1}, NO_JSON, {"a": 3}]) for name,
+        line in {"bad": "{bad}", "cut": '{"a": "cut off', "deep": "[" * 100_000, "nul": "\x00",
+        "a long number": '{"a": ' + "9" * 5000 + "}"}.items()},
+    "lines of several values": ('{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}',
+        [*({"a": number} for number in range(1, 7)), NO_JSON, {"a": 7}]),
+    "CSV with other numbers of fields": ('a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n"cut', [{"a": "1", "b": "2"}, WRONG,
+        WRONG, {"a": "1", "b": 'x "y", z'}, WRONG]),
     "a long field of CSV": ("a,b\n1," + "x" * 500_000, [{"a": "1", "b": "x" * 500_000}]),
     "JSON that is no UTF-8": (b'{"a": "caf\xe9"}', [{"a": "caf\udce9"}]),
     "CSV that is no UTF-8": (b"a,b\ncaf\xe9,2\n", [{"a": "caf\udce9", "b": "2"}]),
@@ -314,13 +288,10 @@ def test_line_that_is_too_long_costs_its_own_row_only(end, monkeypatch):
 @pytest.mark.parametrize(
     ("lines", "count"),
     [
-        (['x","z'], 0),
-        (['x","z', "1,2"], 1),
-        (['1,"x', "1,2", "1,2"], 2),
-        (['"', ",", '"",""'], 1),
+        (['x","z'], 0), (['x","z', "1,2"], 1), (['1,"x', "1,2", "1,2"], 2), (['"', ",", '"",""'], 1),
         (['1,"x" y', 'x","z', '","', "z"], 0),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("last", ["", '"a"b', 'z"', 'y",w'])
 def test_no_quotes_make_lines_be_read_again_and_again(lines, count, last, monkeypatch):
     taken = []
@@ -357,17 +328,6 @@ def test_what_pythons_csv_writes_is_read_as_it_was():
     assert [value for _, value in rows] == wanted
 
 
-def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path):
-    contexts = f"{[text for _, text in PASSAGES]!r}".replace('"', '""')
-    good = f'{QUESTION},"{contexts}","{ANSWER}"'
-    lines = ["user_input,retrieved_contexts,response", good, f'{QUESTION},"{contexts}","{ANSWER}', *[good] * 3]
-    (tmp_path / "ragas.csv").write_text("\n".join(lines), encoding="utf-8")
-    summary, rows, (letter,) = imported("ragas", str(tmp_path / "ragas.csv"), output=tmp_path / "log.parquet")
-    assert summary.read == len(rows) + 1 == 5
-    assert letter["reason"] == Reason.INVALID_VALUE
-    assert str(letter["message"]).startswith("line 3 should be CSV, is not")
-
-
 MOMENT = 1_795_168_800_000_000_000
 
 
@@ -392,24 +352,15 @@ UUID = uuid.UUID(int=7)
 RAW_ID = pa.array([UUID.bytes], pa.binary(16))
 BROKEN = pa.Array.from_buffers(pa.string(), 2, pa.array([b"x", b"\xff"]).buffers())
 TABLES = {
-    "maps are objects at any depth": (
-        {"a": pa.array([[("x", [[("y", 1)]])], None], MAP)}, [{"a": {"x": [{"y": 1}]}}, {"a": None}]
-    ),
-    "ids that are no texts come as texts": (
-        {
-            "uuid": pa.ExtensionArray.from_storage(pa.uuid(), RAW_ID), "raw": RAW_ID,
-            "text": pa.array([b"trace-1"], pa.binary()), "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]]),
-        },
-        [{"uuid": str(UUID), "raw": UUID.hex, "text": "trace-1", "decimals": [7, 0.25]}],
-    ),
-    "nanoseconds are cut at any depth": (
-        {"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], MOMENTS)},
-        [{"a": {"at": datetime(2026, 11, 20, 10, 0, 0, 1, UTC), "all": [datetime(2026, 11, 20, 10)]}}],
-    ),
+    "maps are objects at any depth": ({"a": pa.array([[("x", [[("y", 1)]])], None], MAP)}, [{"a": {"x": [{"y": 1}]}},
+        {"a": None}]),
+    "ids that are no texts come as texts": ({"uuid": pa.ExtensionArray.from_storage(pa.uuid(), RAW_ID), "raw": RAW_ID,
+        "text": pa.array([b"trace-1"], pa.binary()), "decimals": pa.array([[Decimal("7.00"), Decimal("0.25")]])},
+        [{"uuid": str(UUID), "raw": UUID.hex, "text": "trace-1", "decimals": [7, 0.25]}]),
+    "nanoseconds are cut at any depth": ({"a": pa.array([{"at": MOMENT + 1234, "all": [MOMENT + 999]}], MOMENTS)},
+        [{"a": {"at": datetime(2026, 11, 20, 10, 0, 0, 1, UTC), "all": [datetime(2026, 11, 20, 10)]}}]),
     "embeddings are left out": ({"a": ["x"], "attributes.embedding.embeddings": [[0.1]]}, [{"a": "x"}]),
-    "a broken text harms its row only": (
-        {"a": BROKEN, "b": ["x", "y"]}, [{"a": "x", "b": "x"}, Reason.INVALID_UTF8]
-    ),
+    "a broken text harms its row only": ({"a": BROKEN, "b": ["x", "y"]}, [{"a": "x", "b": "x"}, Reason.INVALID_UTF8]),
 }  # fmt: skip
 
 
@@ -425,32 +376,6 @@ def test_moment_beyond_the_year_9999_is_a_fault_of_its_row():
         first, second = table_read(table)
         assert first["a"] == "x"
         assert second == Reason.INVALID_VALUE, kind
-
-
-def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
-    attributes = [
-        [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in span["attributes"].items()]
-        for span in openinference()
-    ]
-    spans = [{**span, "attributes": None} for span in openinference()]
-    table = pa.Table.from_pylist(spans)
-    place = table.schema.get_field_index("attributes")
-    table = table.set_column(place, "attributes", pa.array(attributes, pa.map_(pa.string(), pa.string())))
-    pq.write_table(table, tmp_path / "spans.parquet")
-    _, (row,), _ = imported("openinference", str(tmp_path / "spans.parquet"), output=tmp_path / "log.parquet")
-    assert text_of(row) == ROW
-
-    ids = {"a": uuid.UUID(int=1), "b": uuid.UUID(int=2), "c": uuid.UUID(int=3)}
-    runs = langsmith()
-    columns = {"run_type": pa.array([str(run["run_type"]) for run in runs])}
-    for name in ("id", "trace_id", "parent_run_id"):
-        raw = [ids[str(run[name])].bytes if run[name] else None for run in runs]
-        columns[name] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))
-    for name in ("inputs", "outputs"):
-        columns[name] = pa.array([json.dumps(run[name]) for run in runs])
-    pq.write_table(pa.table(columns), tmp_path / "runs.parquet")
-    _, (row,), _ = imported("langsmith", str(tmp_path / "runs.parquet"), output=tmp_path / "runs_log.parquet")
-    assert (text_of(row), row["record_id"]) == (ROW, str(ids["a"]))
 
 
 def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch):
@@ -564,65 +489,10 @@ def test_integer_of_otlp_that_is_none_stays_a_text():
         assert isinstance(found, QARecord), text
 
 
-TURNS = [
-    {
-        "user_input": QUESTION,
-        "retrieved_contexts": ['He said "no", in 1874.', "Ada's lamp,\nat the Point 🚢"],
-        "retrieved_context_ids": ["brigg-1", "brigg-2"],
-        "response": f'{ANSWER}\nSo it is "said".',
-        "rubrics": {"score1_description": "wrong"},
-    },
-    {"user_input": "And the tower?", "retrieved_contexts": [PASSAGES[1][1]], "response": "The keeper's."},
-    {"user_input": "Nothing found?", "response": "No."},
-    {"user_input": "No answer?", "retrieved_contexts": [PASSAGES[0][1]]},
-]
-TALKS = [
-    {
-        "user_input": [
-            {"content": "Good day", "type": "human"},
-            {"content": "Ask me.", "type": "ai"},
-            {"content": QUESTION, "type": "human"},
-            {"content": "Wait.", "type": "ai", "tool_calls": [{"name": "search", "args": {"query": "lamp"}}]},
-            {"content": PASSAGES[0][1], "type": "tool"},
-            {"content": ANSWER, "type": "ai"},
-        ],
-        "reference": "Ada",
-    },
-    {"user_input": [{"content": "Hello?", "type": "human"}]},
-]
-
-
-def frame_of(samples):
-    """A frame's records in JSON, with null for what is missing."""
-    names = dict.fromkeys(name for one in samples for name in one)
-    return json.dumps([{name: one.get(name) for name in names} for one in samples]).encode()
-
-
 def samples_imported(content, folder, options=None):
     """What an import of a data set gives."""
     (folder / "data").write_bytes(content)
     return imported("ragas", str(folder / "data"), output=folder / "log.parquet", options=options)
-
-
-@pytest.mark.parametrize("made", [lines_of, csv_of, frame_of, parquet_of])
-@pytest.mark.parametrize(
-    ("samples", "options", "questions", "reasons"),
-    [
-        (TURNS, TraceOptions(), [QUESTION, "And the tower?"], {Reason.NO_PASSAGES: 1, Reason.EMPTY_ANSWER: 1}),
-        (
-            TALKS,
-            TraceOptions(history=2, tool_outputs=True),
-            [f"User: Good day\nAssistant: Ask me.\nUser: {QUESTION}"],
-            {Reason.EMPTY_ANSWER: 1},
-        ),
-    ],
-    ids=["turns", "talks"],
-)
-def test_every_way_to_write_a_data_set_gives_the_same_log(made, samples, options, questions, reasons, tmp_path):
-    summary, rows, _ = samples_imported(made(samples), tmp_path, options)
-    assert [row["question"] for row in rows] == questions
-    assert summary.reasons == reasons
-    assert rows == samples_imported(lines_of(samples), tmp_path, options)[1]
 
 
 def test_conversation_that_numpy_printed_is_refused(tmp_path):

@@ -67,15 +67,12 @@ TWO_PASSAGES = {
     "DeepEval latest test run": whole({"testRunData": {"testFile": None, "testCases": [CAMEL]}}),
     "DeepEval results": whole({"test_results": [{**CASE, "success": True, "metrics_data": []}], "confident_link": ""}),
     "ragas 0.1": lines({**PLAIN, "contexts": [ONE, TWO], "ground_truth": GOLD, "ground_truths": [GOLD]}),
-    "ragas 0.2": lines(
-        {"user_input": Q, "retrieved_contexts": [ONE, TWO], "reference_contexts": [OTHER], "response": A}
-    ),
-    "ragas 0.3 in CSV": sheet(
-        {"user_input": Q, "retrieved_contexts": [ONE, TWO], "response": A, "reference": GOLD, "faithfulness": 0.5}
-    ),
-    "graded answers": sheet(
-        {"Question": Q, "Answer": GOLD, "Generated Answer": A, "Retrieved Contexts": [ONE, TWO], "Grade": "correct"}
-    ),
+    "ragas 0.2": lines({"user_input": Q, "retrieved_contexts": [ONE, TWO], "reference_contexts": [OTHER],
+        "response": A}),
+    "ragas 0.3 in CSV": sheet({"user_input": Q, "retrieved_contexts": [ONE, TWO], "response": A, "reference": GOLD,
+        "faithfulness": 0.5}),
+    "graded answers": sheet({"Question": Q, "Answer": GOLD, "Generated Answer": A, "Retrieved Contexts": [ONE, TWO],
+        "Grade": "correct"}),
     "gold beside response": lines({**PLAIN, "answer": GOLD, "response": A, "contexts": [ONE, TWO]}),
     "gold beside generated_answer": lines({**PLAIN, "answer": GOLD, "generated_answer": A, "docs": [ONE, TWO]}),
     "gold beside prediction": lines({**PLAIN, "answer": GOLD, "prediction": A, "context": [ONE, TWO]}),
@@ -86,40 +83,28 @@ TWO_PASSAGES = {
     "columns of a data frame": json.dumps({name: {"0": one} for name, one in CASE.items()}).encode(),
     "lists of a data set": json.dumps({name: [one] for name, one in CASE.items()}).encode(),
     "table of MLflow": whole({"columns": ["inputs", "outputs", "context"], "data": [[Q, A, [ONE, TWO]]]}),
-    "MLflow's evaluation": sheet(
-        {"inputs/question": Q, "outputs/answer": A, "outputs/contexts": json.dumps([ONE, TWO])}
-    ),
-    "agent evaluation of MLflow": sheet(
-        {
-            "request": json.dumps({"messages": [{"role": "user", "content": Q}]}),
-            "response": json.dumps({"choices": [{"message": {"role": "assistant", "content": A}}]}),
-            "retrieved_context": json.dumps([{"doc_uri": "a", "content": ONE}, {"doc_uri": "b", "content": TWO}]),
-            "expected_response": GOLD,
-        }
-    ),
-    "LangSmith experiment": sheet(
-        {"inputs.question": Q, "outputs.answer": A, "outputs.documents": PAGES, "reference.answer": GOLD}
-    ),
+    "MLflow's evaluation": sheet({"inputs/question": Q, "outputs/answer": A, "outputs/contexts": json.dumps([ONE,
+        TWO])}),
+    "agent evaluation of MLflow": sheet({"request": json.dumps({"messages": [{"role": "user", "content": Q}]}),
+        "response": json.dumps({"choices": [{"message": {"role": "assistant", "content": A}}]}),
+        "retrieved_context": json.dumps([{"doc_uri": "a", "content": ONE}, {"doc_uri": "b", "content": TWO}]),
+        "expected_response": GOLD}),
+    "LangSmith experiment": sheet({"inputs.question": Q, "outputs.answer": A, "outputs.documents": PAGES,
+        "reference.answer": GOLD}),
     "LangSmith example": lines({"inputs": {"question": Q}, "outputs": {"output": A, "contexts": [ONE, TWO]}}),
-    "promptfoo": whole(
-        {"results": {"results": [
-            {"prompt": {"raw": "..."}, "vars": {"question": Q, "context": [ONE, TWO]}, "response": {"output": A}}
-        ]}}
-    ),
+    "promptfoo": whole({"results": {"results": [{"prompt": {"raw": "..."}, "vars": {"question": Q, "context": [ONE,
+        TWO]}, "response": {"output": A}}]}}),
     "struct of lists": parquet(**{name: [one] for name, one in PLAIN.items()}, context=[{"text": [ONE, TWO]}]),
     "HotpotQA": lines({**PLAIN, "context": {"title": ["a", "b"], "sentences": [[ONE], [TWO]]}}),
     "HotpotQA's own file": lines({**PLAIN, "context": [["a", [ONE]], ["b", [TWO]]]}),
     "files beside their texts": lines({**PLAIN, "documents": ["a.pdf", "https://b.example/c"], "context": [ONE, TWO]}),
     "numbered columns": sheet({**PLAIN, "Context 2": TWO, "Context 1": ONE, "Context 3": None}),
     "sources": lines({**PLAIN, "sources": [{"file": "a.pdf", "content": ONE}, {"file": "b.pdf", "content": TWO}]}),
-    "answers that were expected and given": sheet(
-        {"Question": Q, "Expected Answer": GOLD, "Actual Answer": A, "Context": [ONE, TWO], "Verdict": "pass"}
-    ),
+    "answers that were expected and given": sheet({"Question": Q, "Expected Answer": GOLD, "Actual Answer": A,
+        "Context": [ONE, TWO], "Verdict": "pass"}),
     "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
-    "map of ids": parquet(
-        **{name: [one] for name, one in PLAIN.items()},
-        contexts=pa.array([[("d1", ONE), ("d2", TWO)]], pa.map_(pa.string(), pa.string())),
-    ),
+    "map of ids": parquet(**{name: [one] for name, one in PLAIN.items()}, contexts=pa.array([[("d1", ONE), ("d2",
+        TWO)]], pa.map_(pa.string(), pa.string()))),
     "texts by ids": with_contexts({"d1": ONE, "d2": TWO}),
     "documents by ids": with_contexts({"d1": {"text": ONE}, "d2": {"text": TWO, "title": "Filter"}}),
     "texts with scores": with_contexts([[ONE, 0.8], [TWO, 0.2]]),
@@ -135,22 +120,16 @@ TWO_PASSAGES = {
     "Python in a text": sheet({**PLAIN, "contexts": PAGES}),
     "texts of JSON": with_contexts([json.dumps(one) for one in PAGES]),
     "printed documents of LangChain": with_contexts([f"page_content={ONE!r}", f"page_content={TWO!r} metadata={{}}"]),
-    "list of printed documents": sheet(
-        {**PLAIN, "contexts": f"[Document(id='a', metadata={{}}, page_content={ONE!r}), Document(text={TWO!r})]"}
-    ),
+    "list of printed documents": sheet({**PLAIN,
+        "contexts": f"[Document(id='a', metadata={{}}, page_content={ONE!r}), Document(text={TWO!r})]"}),
     "array of numpy": sheet({**PLAIN, "contexts": f"array([{ONE!r}, {TWO!r}], dtype=object)"}),
     "prompt only": lines({"prompt": PROMPT, "completion": A}),
     "prompt beside the question": lines({**PLAIN, "prompt": f"<docs><doc>{ONE}</doc><doc>{TWO}</doc></docs>"}),
-    "conversation with its context": lines(
-        {"messages": [
-            {"role": "system", "content": f"Use these.\n<context>\n[1] {ONE}\n[2] {TWO}\n</context>"},
-            {"role": "user", "content": Q},
-            {"role": "assistant", "content": A},
-        ]}
-    ),
-    "names that speak of vectors": parquet(
-        **{name: [one] for name, one in PLAIN.items()}, vector_store=["x"], retrieved_contexts=[[ONE, TWO]], e=[[0.5]]
-    ),
+    "conversation with its context": lines({"messages": [{"role": "system",
+        "content": f"Use these.\n<context>\n[1] {ONE}\n[2] {TWO}\n</context>"}, {"role": "user", "content": Q},
+        {"role": "assistant", "content": A}]}),
+    "names that speak of vectors": parquet(**{name: [one] for name, one in PLAIN.items()}, vector_store=["x"],
+        retrieved_contexts=[[ONE, TWO]], e=[[0.5]]),
 }  # fmt: skip
 
 
@@ -164,17 +143,13 @@ def test_what_was_generated_and_retrieved_is_read(name):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (f"[1] {ONE}", f"[1] {ONE}"),
-        (f"[Note] {ONE}", f"[Note] {ONE}"),
-        (f"['Quoted'] {ONE}", f"['Quoted'] {ONE}"),
+        (f"[1] {ONE}", f"[1] {ONE}"), (f"[Note] {ONE}", f"[Note] {ONE}"), (f"['Quoted'] {ONE}", f"['Quoted'] {ONE}"),
         (f"[[Warranty]] {ONE}", f"[[Warranty]] {ONE}"),
         (f"[Leaflet](https://pump.example): {ONE}", f"[Leaflet](https://pump.example): {ONE}"),
-        ('{"make": "Pump", "years": 2}', '{"make": "Pump", "years": 2}'),
-        (f"{{name}}: {ONE}", f"{{name}}: {ONE}"),
-        ([json.dumps({"text": ONE, "price": 5})], json.dumps({"text": ONE, "price": 5})),
-        (ONE, ONE),
+        ('{"make": "Pump", "years": 2}', '{"make": "Pump", "years": 2}'), (f"{{name}}: {ONE}", f"{{name}}: {ONE}"),
+        ([json.dumps({"text": ONE, "price": 5})], json.dumps({"text": ONE, "price": 5})), (ONE, ONE),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["ragas", "jsonl"])
 def test_text_that_only_looks_like_a_list_is_one_passage(kind, value, text):
     (row,), _ = read(kind, with_contexts(value))
@@ -186,33 +161,21 @@ def test_text_that_only_looks_like_a_list_is_one_passage(kind, value, text):
     [
         (CASE, "passages read from retrieval_context, not from context; --passages-path names another"),
         (CAMEL, "passages read from retrievalContext, not from context; --passages-path names another"),
-        (
-            {**PLAIN, "response": GOLD, "context": ONE},
-            "answer read from response, not from answer; --answer-path names another",
-        ),
-        (
-            {"question": Q, "ground_truth": GOLD, "context": ONE},
-            "answer read from ground_truth, since no more usual field is there; --answer-path names another",
-        ),
-        (
-            {"question": Q, "answers": {"text": [A]}, "context": ONE},
-            "answer read from answers, since no more usual field is there; --answer-path names another",
-        ),
-        (
-            {**PLAIN, "query": "pump warranty", "context": ONE},
-            "question read from question, not from query; --question-path names another",
-        ),
-        (
-            {"prompt": PROMPT, "completion": A},
-            "passages read from the prompt, since no other place has any; --passages-path names another",
-        ),
-        (
-            {**PLAIN, "contexts": [ONE], "timestamp": "yesterday"},
-            "answered_at stays empty where timestamp holds no time that can be read",
-        ),
+        ({**PLAIN, "response": GOLD, "context": ONE},
+            "answer read from response, not from answer; --answer-path names another"),
+        ({"question": Q, "ground_truth": GOLD, "context": ONE},
+            "answer read from ground_truth, since no more usual field is there; --answer-path names another"),
+        ({"question": Q, "answers": {"text": [A]}, "context": ONE},
+            "answer read from answers, since no more usual field is there; --answer-path names another"),
+        ({**PLAIN, "query": "pump warranty", "context": ONE},
+            "question read from question, not from query; --question-path names another"),
+        ({"prompt": PROMPT, "completion": A},
+            "passages read from the prompt, since no other place has any; --passages-path names another"),
+        ({**PLAIN, "contexts": [ONE], "timestamp": "yesterday"},
+            "answered_at stays empty where timestamp holds no time that can be read"),
         ({**PLAIN, "contexts": [ONE, None]}, "a passage without text stays in its place, and is empty"),
     ],
-)
+)  # fmt: skip
 def test_choice_is_told(record, note):
     rows, seen = read("jsonl", lines(record, {**PLAIN, "contexts": [TWO]}))
     assert [one.fault for one in rows] == [None, None]
@@ -225,14 +188,11 @@ def test_choice_is_told(record, note):
         {**PLAIN, "contexts": [ONE], "ground_truth": GOLD, "reference": GOLD, "expected_output": GOLD},
         {**PLAIN, "contexts": [ONE], "retrieved_contexts": [ONE], "response": A},
         {
-            **PLAIN,
-            "contexts": [ONE],
-            "prompt": "Tell the user.",
-            "timestamp": "2026-11-20",
+            **PLAIN, "contexts": [ONE], "prompt": "Tell the user.", "timestamp": "2026-11-20",
             "generation": {"tokens": 5},
         },
     ],
-)
+)  # fmt: skip
 def test_nothing_is_told_where_nothing_else_could_be_meant(record):
     _, seen = read("jsonl", lines(record))
     assert not +seen.notes
@@ -258,34 +218,22 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
     ("record", "reason", "message"),
     [
         ({**CASE, "actual_output": None}, Reason.EMPTY_ANSWER, "should have an answer in actual_output, has null"),
-        (
-            {**PLAIN, "response": "", "contexts": [ONE]},
-            Reason.EMPTY_ANSWER,
-            "in response, has an empty text; to read answer in its place, name it with --answer-path",
-        ),
-        (
-            {**CASE, "retrieval_context": []},
-            Reason.NO_PASSAGES,
-            "in retrieval_context, has an empty list; to read context in its place, name it with --passages-path",
-        ),
-        (
-            {"question": Q, "answer": [A, GOLD], "contexts": [ONE]},
-            Reason.EMPTY_ANSWER,
-            "2 texts, which are several answers; write a row for each, or name one: --answer-path 'answer[0]'",
-        ),
+        ({**PLAIN, "response": "", "contexts": [ONE]}, Reason.EMPTY_ANSWER,
+            "in response, has an empty text; to read answer in its place, name it with --answer-path"),
+        ({**CASE, "retrieval_context": []}, Reason.NO_PASSAGES,
+            "in retrieval_context, has an empty list; to read context in its place, name it with --passages-path"),
+        ({"question": Q, "answer": [A, GOLD], "contexts": [ONE]}, Reason.EMPTY_ANSWER,
+            "2 texts, which are several answers; write a row for each, or name one: --answer-path 'answer[0]'"),
         ({"question": Q, "responses": ["Two", "two"], "contexts": [ONE]}, Reason.EMPTY_ANSWER, "several answers"),
-        (
-            {**PLAIN, "hits": [ONE]},
-            Reason.NO_PASSAGES,
+        ({**PLAIN, "hits": [ONE]}, Reason.NO_PASSAGES,
             "sources, knowledge, reference_contexts, expected_retrieved_context, expected_context, "
-            "ground_truth_context; the row has question, answer, hits; name its place with --passages-path",
-        ),
+            "ground_truth_context; the row has question, answer, hits; name its place with --passages-path"),
         ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
         ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
         ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES, "in contexts, has a list of 1 item"),
     ],
-)
+)  # fmt: skip
 def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, message):
     (row,), _ = read("jsonl", lines(record))
     assert row.fault is not None
@@ -296,14 +244,11 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, 
 @pytest.mark.parametrize(
     ("value", "answer"),
     [
-        ([A], A),
-        (["The pump", " is", " new."], "The pump is new."),
-        (json.dumps({"answer": A, "confidence": 0.9}), A),
-        ('{"make": "Pump", "result": 2}', '{"make": "Pump", "result": 2}'),
-        ("[1] says so.", "[1] says so."),
+        ([A], A), (["The pump", " is", " new."], "The pump is new."), (json.dumps({"answer": A, "confidence": 0.9}), A),
+        ('{"make": "Pump", "result": 2}', '{"make": "Pump", "result": 2}'), ("[1] says so.", "[1] says so."),
         ({"content": A}, A),
     ],
-)
+)  # fmt: skip
 def test_answer_is_opened_where_it_holds_one(value, answer):
     (row,), _ = read("jsonl", lines({"question": Q, "answer": value, "contexts": [ONE]}))
     assert row.answer == answer
@@ -326,57 +271,40 @@ def test_column_that_is_named_twice_has_one_value():
 
 
 LANGCHAIN = {
-    "lc": 1,
-    "type": "constructor",
-    "id": ["langchain", "schema", "HumanMessage"],
-    "kwargs": {"content": "Who?"},
-}
+    "lc": 1, "type": "constructor", "id": ["langchain", "schema", "HumanMessage"], "kwargs": {"content": "Who?"},
+}  # fmt: skip
 QUESTIONS = {
-    "text": "Who?",
-    "object": {"question": "Who?", "top_k": 4},
-    "only value": {"sentence": "Who?"},
+    "text": "Who?", "object": {"question": "Who?", "top_k": 4}, "only value": {"sentence": "Who?"},
     "json in a text": json.dumps({"query": "Who?"}),
     "messages": {"messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Who?"}]},
     "parts": [{"role": "user", "parts": [{"type": "text", "content": "Who?"}, {"type": "blob", "content": "eA=="}]}],
     "content parts": [{"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image_url"}]}],
-    "langchain": {"messages": [[LANGCHAIN]]},
-    "langchain pair": {"messages": [["human", "Who?"]]},
+    "langchain": {"messages": [[LANGCHAIN]]}, "langchain pair": {"messages": [["human", "Who?"]]},
     "langchain data": [{"type": "human", "data": {"content": "Who?"}}],
     "openinference": [{"message": {"role": "user", "content": "Who?"}}],
     "openinference flat": [{"message.role": "user", "message.content": "Who?"}],
-    "openinference contents": [
-        {"message": {"role": "user", "contents": [{"message_content": {"type": "text", "text": "Who?"}}]}}
-    ],
-    "responses api": {
-        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Who?"}]}]
-    },
+    "openinference contents": [{"message": {"role": "user", "contents": [{"message_content": {"type": "text",
+        "text": "Who?"}}]}}],
+    "responses api": {"input": [{"type": "message", "role": "user", "content": [{"type": "input_text",
+        "text": "Who?"}]}]},
     "nested inputs": {"inputs": {"input": {"query": "Who?"}}},
-}
+}  # fmt: skip
 ANSWERS = {
-    "text": "Ada.",
-    "object": {"answer": "Ada.", "sources": ["x"]},
+    "text": "Ada.", "object": {"answer": "Ada.", "sources": ["x"]},
     "chat completion": {"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Ada."}}]},
     "anthropic": {"role": "assistant", "content": [{"type": "thinking"}, {"type": "text", "text": "Ada."}]},
     "langchain": {"generations": [[{"text": "Ada.", "message": {"kwargs": {"content": "Ada."}}}]]},
     "langgraph": {"messages": [{"type": "human", "content": "Who?"}, {"type": "ai", "content": "Ada."}]},
     "otel": [{"role": "assistant", "parts": [{"type": "text", "content": "Ada."}], "finish_reason": "stop"}],
     "chunks of text": ["Ad", "a", "."],
-    "deltas": [
-        {"choices": [{"delta": {"role": "assistant", "content": "Ad"}}]},
-        {"choices": [{"delta": {"content": "a."}}]},
-        {"choices": [], "usage": {"total_tokens": 3}},
-    ],
+    "deltas": [{"choices": [{"delta": {"role": "assistant", "content": "Ad"}}]},
+        {"choices": [{"delta": {"content": "a."}}]}, {"choices": [], "usage": {"total_tokens": 3}}],
     "message chunks": [{"type": "AIMessageChunk", "content": "Ad"}, {"type": "AIMessageChunk", "content": "a."}],
-    "stream of events": [
-        {"type": "message_start", "message": {}},
-        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Ada."}},
-        {"type": "message_stop"},
-    ],
+    "stream of events": [{"type": "message_start", "message": {}}, {"type": "content_block_delta",
+        "delta": {"type": "text_delta", "text": "Ada."}}, {"type": "message_stop"}],
     "quotes kept in an object": {"answer": "Ada."},
-    "responses api": {"output": [
-        {"type": "reasoning", "summary": []},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Ada."}]},
-    ]},
+    "responses api": {"output": [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant",
+        "content": [{"type": "output_text", "text": "Ada."}]}]},
     "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Ada."}]}}]},
 }  # fmt: skip
 
@@ -396,19 +324,10 @@ def test_answer_is_found(name):
 @pytest.mark.parametrize(
     "value",
     [
-        None,
-        "",
-        " \n",
-        {},
-        [],
-        {"top_k": 4},
-        {"language": "en", "region": "north"},
-        [1, 2],
-        5,
-        True,
+        None, "", " \n", {}, [], {"top_k": 4}, {"language": "en", "region": "north"}, [1, 2], 5, True,
         [{"role": "system"}],
     ],
-)
+)  # fmt: skip
 def test_what_holds_no_question_gives_none(value):
     assert question_of(value) is None
 
@@ -453,21 +372,16 @@ def test_deep_json_ends():
 
 DOCUMENTS = {
     "texts": ["One.", "Two."],
-    "langchain": {"documents": [
-        {"page_content": "One.", "metadata": {"source": "a"}, "type": "Document"},
-        {"page_content": "Two.", "metadata": {"source": "b"}},
-    ]},
-    "langchain serialised": [
-        {"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "One.", "metadata": {"id": "a"}}},
-        {"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "Two.", "metadata": {"id": "b"}}},
-    ],
-    "llamaindex": {"nodes": [
-        {"node": {"id_": "a", "text": "One."}, "score": 1}, {"node": {"id_": "b", "text": "Two."}, "score": 0},
-    ]},
+    "langchain": {"documents": [{"page_content": "One.", "metadata": {"source": "a"}, "type": "Document"},
+        {"page_content": "Two.", "metadata": {"source": "b"}}]},
+    "langchain serialised": [{"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "One.",
+        "metadata": {"id": "a"}}}, {"lc": 1, "id": ["langchain", "Document"], "kwargs": {"page_content": "Two.",
+        "metadata": {"id": "b"}}}],
+    "llamaindex": {"nodes": [{"node": {"id_": "a", "text": "One."}, "score": 1}, {"node": {"id_": "b", "text": "Two."},
+        "score": 0}]},
     "pinecone": {"matches": [{"id": "a", "metadata": {"text": "One."}}, {"id": "b", "metadata": {"text": "Two."}}]},
-    "elastic": {"hits": {"hits": [
-        {"_id": "a", "_source": {"text": "One."}}, {"_id": "b", "_source": {"text": "Two."}},
-    ]}},
+    "elastic": {"hits": {"hits": [{"_id": "a", "_source": {"text": "One."}}, {"_id": "b",
+        "_source": {"text": "Two."}}]}},
     "chroma": {"ids": [["a", "b"]], "documents": [["One.", "Two."]], "distances": [[0.1, 0.2]]},
     "pairs with scores": [[{"page_content": "One."}, 0.5], [{"page_content": "Two."}, 0.4]],
     "openinference": [{"document.content": "One."}, {"document.content": "Two."}],
@@ -475,10 +389,8 @@ DOCUMENTS = {
     "columns": {"text": ["One.", "Two."], "id": ["a", "b"], "score": [0.9, 0.8]},
     "columns in one more list": {"documents": [["One.", "Two."]], "ids": [["a", "b"]], "metadatas": [[{}, {}]]},
     "texts with scores": [["One.", 0.9], ["Two.", 0.8]],
-    "llamaindex 0.12": [
-        {"node": {"id_": "a", "text_resource": {"text": "One."}}, "score": 1},
-        {"node": {"id_": "b", "text_resource": {"text": "Two."}}},
-    ],
+    "llamaindex 0.12": [{"node": {"id_": "a", "text_resource": {"text": "One."}}, "score": 1}, {"node": {"id_": "b",
+        "text_resource": {"text": "Two."}}}],
 }  # fmt: skip
 
 
@@ -556,33 +468,17 @@ def test_list_that_python_printed_is_read_back(value):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('["a", null]', ["a", None]),
-        ("['it\\'s', \"o'clock\"]", ["it's", "o'clock"]),
-        ("[nan, 'b', -1.5]", [None, "b", -1.5]),
-        ("array(['a', 'b'], dtype=object)", ["a", "b"]),
-        (
-            "[HumanMessage(content='Who?', metadata=None)]",
-            [{"type": "HumanMessage", "content": "Who?", "metadata": None}],
-        ),
-        ("  [ ]", []),
-        ("a text", None),
-        ("", None),
-        ("{'a': 1}", {"a": 1}),
-        ("{'a': array(['x'], dtype=object)}", {"a": ["x"]}),
-        ("[Note] The pump", None),
-        ("[1] The pump", None),
-        ("[1]: the pump, see [2]", None),
-        ("[A](https://pump.example) says so", None),
-        ("['Quoted'] remark", None),
-        ('["Quoted"] remark', None),
-        ("['Tis] the season", None),
-        ("[[Warranty]] The pump", None),
-        ("[...] and the pump [...]", None),
-        ("{name} is replaced", None),
-        ("[x for x in y]", None),
-        ("[" * 5000, None),
+        ('["a", null]', ["a", None]), ("['it\\'s', \"o'clock\"]", ["it's", "o'clock"]),
+        ("[nan, 'b', -1.5]", [None, "b", -1.5]), ("array(['a', 'b'], dtype=object)", ["a", "b"]),
+        ("[HumanMessage(content='Who?', metadata=None)]", [{"type": "HumanMessage", "content": "Who?",
+            "metadata": None}]),
+        ("  [ ]", []), ("a text", None), ("", None), ("{'a': 1}", {"a": 1}),
+        ("{'a': array(['x'], dtype=object)}", {"a": ["x"]}), ("[Note] The pump", None), ("[1] The pump", None),
+        ("[1]: the pump, see [2]", None), ("[A](https://pump.example) says so", None), ("['Quoted'] remark", None),
+        ('["Quoted"] remark', None), ("['Tis] the season", None), ("[[Warranty]] The pump", None),
+        ("[...] and the pump [...]", None), ("{name} is replaced", None), ("[x for x in y]", None), ("[" * 5000, None),
     ],
-)
+)  # fmt: skip
 def test_what_other_writers_print(text, expected):
     assert printed_value(text) == expected
 
@@ -643,13 +539,9 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
 @pytest.mark.parametrize(
     "prompt",
     [
-        "",
-        ASKED,
-        f"Context matters here. {ASKED}",
-        "<context></context>",
-        f"Question: {ASKED}",
+        "", ASKED, f"Context matters here. {ASKED}", "<context></context>", f"Question: {ASKED}",
         "Context:\n\nQuestion: Who?",
     ],
-)
+)  # fmt: skip
 def test_prompt_without_marked_passages_has_no_parts(prompt):
     assert prompt_parts(prompt) is None

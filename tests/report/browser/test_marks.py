@@ -49,14 +49,6 @@ def test_next_and_previous_go_through_the_worklist_and_stop_at_its_ends(page, ha
     assert seen == [*down, "ferry-bad", *down[3::-1], "ferry-0"]
 
 
-def test_keys_follow_filters(page, harbour):
-    page.open(harbour.page, "#answers/1")
-    page.choose("generator", "gull-1")
-    page.script("document.activeElement.blur()")
-    page.press("j")
-    assert opened(page) == "ferry-3"
-
-
 @pytest.mark.parametrize(("key", "mark"), [("r", "right"), ("w", "wrong"), ("u", "unsure")])
 def test_key_marks_and_unmarks_the_open_answer(page, harbour, key, mark):
     page.open(harbour.page, "#answers/2")

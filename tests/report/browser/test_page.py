@@ -7,12 +7,6 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 
-@pytest.mark.parametrize("place", ["", "#answers/1"])
-def test_page_opens_from_a_file_without_a_complaint(page, harbour, place):
-    page.open(harbour.page, place)
-    assert page.complaints() == []
-
-
 @pytest.mark.parametrize("kind", ["harbour", "hostile"])
 def test_narrow_screen_needs_no_sideways_scroll(page, kind, request):
     page.size(360, 740)
@@ -149,14 +143,9 @@ def test_colours_change_by_button_and_stay(page, harbour):
 
 
 PLOTS = (
-    "When answers were given",
-    "Evidence mass",
-    "Which place in the prompt is used",
-    "Most used passages",
-    "Least used passages",
-    "Unsupported by generator",
-    "Unsupported by kind of span",
-)
+    "When answers were given", "Evidence mass", "Which place in the prompt is used", "Most used passages",
+    "Least used passages", "Unsupported by generator", "Unsupported by kind of span",
+)  # fmt: skip
 
 
 def test_overview_shows_plots_and_the_riskiest_answers(page, harbour):

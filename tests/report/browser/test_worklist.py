@@ -32,22 +32,14 @@ def test_worklist_is_ranked_by_risk_and_ends_with_dead_letters(listed):
 @pytest.mark.parametrize(
     ("name", "value", "ids"),
     [
-        ("support", "supported", ["ferry-0", "ferry-1", "ferry-3"]),
-        ("support", "weak", ["ferry-2"]),
-        ("support", "unsupported", ["ferry-0"]),
-        ("kind", "mentions", ["ferry-0"]),
-        ("kind", "sentences", ["ferry-2"]),
-        ("kind", "facts", ["ferry-0", "ferry-1", "ferry-3"]),
-        ("generator", "tern-2", ["ferry-1"]),
-        ("generator", "\0none", ["ferry-2"]),
-        ("reason", "unmatched value", ["ferry-0"]),
-        ("reason", "no evidence at all", ["ferry-0"]),
-        ("reason", "isolated evidence only", ["ferry-2"]),
-        ("reason", "empty_answer", ["ferry-bad"]),
-        ("mark", "right", []),
-        ("mark", "none", ALL),
+        ("support", "supported", ["ferry-0", "ferry-1", "ferry-3"]), ("support", "weak", ["ferry-2"]),
+        ("support", "unsupported", ["ferry-0"]), ("kind", "mentions", ["ferry-0"]), ("kind", "sentences", ["ferry-2"]),
+        ("kind", "facts", ["ferry-0", "ferry-1", "ferry-3"]), ("generator", "tern-2", ["ferry-1"]),
+        ("generator", "\0none", ["ferry-2"]), ("reason", "unmatched value", ["ferry-0"]),
+        ("reason", "no evidence at all", ["ferry-0"]), ("reason", "isolated evidence only", ["ferry-2"]),
+        ("reason", "empty_answer", ["ferry-bad"]), ("mark", "right", []), ("mark", "none", ALL),
     ],
-)
+)  # fmt: skip
 def test_filter_leaves_what_it_names(listed, name, value, ids):
     options = listed.script(
         "return [...document.querySelectorAll(arguments[0])].map((e) => e.value)", f"#filter-{name} option"
@@ -78,15 +70,11 @@ def test_filters_are_chosen_by_hand_and_hold_together(listed):
 @pytest.mark.parametrize(
     ("words", "ids"),
     [
-        ("TOMORROW", ["ferry-1"]),
-        ("ferry-2", ["ferry-2"]),
-        ("leave winter", ["ferry-0", "ferry-2", "ferry-1"]),
-        ("الظهر", ["ferry-3"]),
-        ("an answer was expected", ["ferry-bad"]),
-        ("timetable west", ["ferry-0", "ferry-2", "ferry-1"]),
-        ("hovercraft", []),
+        ("TOMORROW", ["ferry-1"]), ("ferry-2", ["ferry-2"]), ("leave winter", ["ferry-0", "ferry-2", "ferry-1"]),
+        ("الظهر", ["ferry-3"]), ("an answer was expected", ["ferry-bad"]),
+        ("timetable west", ["ferry-0", "ferry-2", "ferry-1"]), ("hovercraft", []),
     ],
-)
+)  # fmt: skip
 def test_search_finds_words_of_every_text(listed, words, ids):
     listed.press("/")
     listed.press(words)
