@@ -161,7 +161,7 @@ class AnswerParser:
             import spacy
             from thinc.api import use_ops
 
-            from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, WORDWISE_FACTORY, faster_parts
+            from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, faster_parts
 
             package = package_folder(parser)
             if package is not None and folder.is_relative_to(package):
@@ -169,8 +169,7 @@ class AnswerParser:
             with use_ops(TORCH_PRODUCTS):
                 nlp = spacy.load(folder, config=faster_parts(folder))
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
-        needed = {*_NEEDED_FACTORIES, WORDWISE_FACTORY}
-        nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in needed])
+        nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
         loaded = cls(nlp, identity=pipeline_identity(folder, nlp.meta))
         with _pipeline_errors(parser):
             loaded.parse(_PROBE)

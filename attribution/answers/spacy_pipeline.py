@@ -1,5 +1,4 @@
-"""A faster spaCy pipeline on the CPU: embeds each word of a batch once, parses all documents in lockstep, and computes
-matrix products with torch.
+"""A faster spaCy pipeline on the CPU: parses all documents in lockstep, and computes matrix products with torch.
 
 Trees and products stay the same. Importing this module imports spaCy, thinc and torch.
 """
@@ -8,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
 from numpy.typing import NDArray
 from spacy.language import Language
-from spacy.pipeline import DependencyParser, Tok2Vec
+from spacy.pipeline import DependencyParser
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
-from spacy.tokens import Doc
 from spacy.util import load_config, minibatch, registry
 from thinc.api import NumpyOps
 
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+
 LOCKSTEP_FACTORY = "attribeam_lockstep_parser"
-WORDWISE_FACTORY = "attribeam_wordwise_tok2vec"
-_PLAIN_FACTORY, _PLAIN_TOK2VEC = "parser", "tok2vec"
-_WORDWISE = ("spacy.Tok2Vec.v2", "spacy.MultiHashEmbed.v2")
-_OF_WORDS = {"NORM", "PREFIX", "SUFFIX", "SHAPE", "SPACY", "LOWER", "ORTH"}
+_PLAIN_FACTORY = "parser"
 _EMPTY_TOKENIZER, _PLAIN_TOKENIZER = "attribeam_empty_tokenizer", "spacy.Tokenizer.v1"
 _PRIVATE_PARTS = ("greedy_parse", "transition_states", "_ensure_labels_are_added")
 _WORDS_AT_ONCE = 6000
@@ -94,34 +93,6 @@ def lockstep_parser(
     )
 
 
-class WordwiseTok2Vec(Tok2Vec):
-    """spaCy's "tok2vec" component, with the same weights, which embeds each word of a batch once.
-
-    A word is its text and whether a blank follows. Documents are made of words, whose norms are those of their texts.
-    """
-
-    def predict(self, docs: Iterable[Doc]) -> Any:
-        """The vectors of the words of each document: float32 [words, width]."""
-        docs = list(docs)
-        if not any(map(len, docs)):
-            return super().predict(docs)
-        numbers: dict[tuple[int, int], int] = {}
-        words = numpy.concatenate([doc.to_array(["ORTH", "SPACY"]) for doc in docs]).tolist()
-        places = numpy.array([numbers.setdefault((text, space), len(numbers)) for text, space in words])
-        vocab = docs[0].vocab
-        texts, spaces = [vocab.strings[text] for text, _ in numbers], [bool(space) for _, space in numbers]
-        embed, encode = self.model.layers
-        (vectors,) = embed.predict([Doc(vocab, texts, spaces=spaces)])
-        borders = numpy.cumsum([len(doc) for doc in docs])[:-1]
-        return encode.predict(numpy.split(vectors[places], borders))
-
-
-@Language.factory(WORDWISE_FACTORY, assigns=["doc.tensor"])
-def wordwise_tok2vec(nlp: Language, name: str, model: Any) -> WordwiseTok2Vec:
-    """A drop-in for spaCy's factory "tok2vec", with the same settings."""
-    return WordwiseTok2Vec(nlp.vocab, model, name)
-
-
 @registry.tokenizers(_EMPTY_TOKENIZER)  # type: ignore[untyped-decorator]
 def _empty_tokenizer() -> Callable[[Language], Tokenizer]:
     """spaCy's tokenizer without its language's rules, all of which the pipeline's own file replaces."""
@@ -129,33 +100,18 @@ def _empty_tokenizer() -> Callable[[Language], Tokenizer]:
 
 
 def faster_parts(directory: Path) -> dict[str, Any]:
-    """What to override in the configuration of a pipeline's ``directory``: plain tok2vec, parser and tokenizer.
+    """What to override in the configuration of a pipeline's ``directory``: a plain parser and a plain tokenizer.
 
     The parser's stays where spaCy's lacks the private parts that are needed: then it parses by itself.
     """
     config = load_config(directory / "config.cfg")
     parts: dict[str, Any] = {}
-    faster: dict[str, Any] = {}
-    components = config.get("components", {})
-    parser = components.get("parser", {}).get("factory")
+    parser = config.get("components", {}).get("parser", {}).get("factory")
     if parser == _PLAIN_FACTORY and all(hasattr(DependencyParser, part) for part in _PRIVATE_PARTS):
-        faster["parser"] = {"factory": LOCKSTEP_FACTORY}
-    if config.get("nlp", {}).get("pipeline", [])[:1] == ["tok2vec"] and _is_wordwise(components.get("tok2vec", {})):
-        faster["tok2vec"] = {"factory": WORDWISE_FACTORY}
-    if faster:
-        parts["components"] = faster
+        parts["components"] = {"parser": {"factory": LOCKSTEP_FACTORY}}
     if config.get("nlp", {}).get("tokenizer") == {"@tokenizers": _PLAIN_TOKENIZER}:
         parts["nlp"] = {"tokenizer": {"@tokenizers": _EMPTY_TOKENIZER}}
     return parts
-
-
-def _is_wordwise(component: dict[str, Any]) -> bool:
-    """Whether a component is spaCy's plain tok2vec, with an embedding that depends on words alone."""
-    model = component.get("model", {})
-    embed = model.get("embed", {})
-    architectures = tuple(part.get("@architectures") for part in (model, embed))
-    plain = component.get("factory") == _PLAIN_TOK2VEC and architectures == _WORDWISE
-    return plain and set(embed.get("attrs", [None])) <= _OF_WORDS
 
 
 def _parts(docs: Sequence[Doc]) -> Iterator[list[Doc]]:
