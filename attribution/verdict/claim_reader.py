@@ -151,7 +151,9 @@ class ClaimReader:
         queries, keys = self._linear("query", here), self._linear("key", states[first:])
         counts = [len(one.own) for one in inputs]
         others, best, alike, same = [], [], [], list[bool]()
-        for one, query, unit in zip(inputs, queries.split(counts), units_here.split(counts), strict=True):
+        for one, query, unit in zip(
+            inputs, queries.split_with_sizes(counts), units_here.split_with_sizes(counts), strict=True
+        ):
             start, known = premise_starts[one.premise], set(one.premise)
             end = start + len(one.premise)
             cosines = unit @ units[start:end].T
@@ -184,7 +186,7 @@ class ClaimReader:
         states = of_distinct.index_select(0, rows)
         for number in range(self._convolutions):
             weights, bias = (self._weights[f"convolutions.{number}.{part}"] for part in ("weight", "bias"))
-            one, two, three = weights.split(states.shape[1])
+            one, two, three = weights.chunk(3)
             if number:
                 around = torch.addmm(bias, states[:-2], one).addmm_(states[1:-1], two).addmm_(states[2:], three)
             else:  # the products of distinct tokens are few
