@@ -93,6 +93,24 @@ def premise(answer, *passages, evidence=()):
     return premise
 
 
+@pytest.mark.parametrize(
+    "answer", ["The mill has nine floors. It was not built by Clara Voss. Dogs are welcome.", "Mill.", "..."]
+)
+def test_claims_are_measured_together_as_one_by_one(monkeypatch, answer):
+    row, parsed = record(answer, MILL, INN, *PLANS), parse(answer)
+    (found, *_) = Attributor.from_pretrained("bundled", method=WORDS).attribute_many([row])[0]
+    read, sentences = AnswerRow.of(row, parsed, word_kinds(parsed, row)), PassageSentences(row.passages)
+    runs = np.array_split(range(len(parsed.words)), 3)
+    claims = [(run.tolist(), replace(found, atomic_fact=())) for run in runs if len(run)]
+    together = claim_premises(read, sentences, claims, word_table(BUNDLED_VERDICT))
+    monkeypatch.setattr("attribeam.attribution.verdict.premises._MOST_CELLS", 1)
+    for one, alone in zip(together, claim_premises(read, sentences, claims, word_table(BUNDLED_VERDICT)), strict=True):
+        assert (one.sentence, one.window, one.missing, one.others) == (
+            alone.sentence, alone.window, alone.missing, alone.others,
+        )  # fmt: skip
+        np.testing.assert_allclose(one.numbers, alone.numbers, atol=1e-6)
+
+
 def numbers(answer, *passages):
     """What is measured of it, without any evidence."""
     found = premise(answer, *passages).numbers
