@@ -421,9 +421,6 @@ CLAIM_COLUMNS = (*COUNTED_COLUMNS, "support")
 CLAIM_SUPPORTS = (*VERDICTS, Support.NOT_CALIBRATED)
 """What ``support`` says of claims; the others say that there is none, or none that can be judged."""
 
-_SUPPORTS = pa.array([support.value for support in CLAIM_SUPPORTS])
-_VERDICTS = pa.array([support.value for support in VERDICTS])
-
 
 def counted_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that stand for themselves: without those that take their verdict from the row of their claim."""
@@ -437,12 +434,12 @@ def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims with a verdict."""
-    return _kept(batch, pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_VERDICTS)))
+    return _kept(batch, pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=pa.array(VERDICTS))))
 
 
 def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
     """True for each row that ``SpanEvidence.is_claim``."""
-    return pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=_SUPPORTS))
+    return pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=pa.array(CLAIM_SUPPORTS)))
 
 
 def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:
