@@ -166,7 +166,7 @@ def read_answers(answers: Iterable[object], settings: AuditSettings) -> RowGroup
                 record = _record(given, settings)
             except RowFault as fault:
                 group.refuse(_letter_of_element(given, fault, settings))
-            except DataError as error:  # of ``record_input``, whose messages begin with the field
+            except DataError as error:  # of ``outcome_of``, whose messages begin with the field
                 named = next((field for field in _FIELDS if str(error).startswith(field)), None)
                 invalid = RowFault(Reason.INVALID_VALUE, str(error), column=named)
                 group.refuse(_letter_of_element(given, invalid, settings))

@@ -413,7 +413,7 @@ class ValueMatcher:
         value = self._values[place]
         found: frozenset[int] = frozenset()
         for index in passage_indices:
-            key = id(value), index  # the values of a copy are the same, but their places may differ
+            key = id(value), index  # values live in ``_found``, which copies share; their places may differ
             if key not in self._parts:
                 self._parts[key] = value.parts_in(self._passages[index])
             found |= self._parts[key]

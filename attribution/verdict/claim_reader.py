@@ -47,6 +47,7 @@ _WORD_OR_MARK = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9\s]")
 _AT_ONCE = 32
 """How many claims are read at once."""
 _FEWEST_ROWS = 4
+"""A product of fewer rows sums in another order."""
 _Sentence = tuple[list[int], Mapping[int, list[int]]]
 """Ids of tokens, and which of them each word of the answer has."""
 
@@ -83,17 +84,17 @@ class ClaimReader:
     ``weights`` are those of ``lab.training.verdict.reader``; matrices are [inputs, outputs].
 
     Raises:
-        KeyError, ValueError: if something is missing.
+        KeyError, ValueError: if something is missing, or the tokenizer divides a text into other words than BERT's.
     """
 
     def __init__(self, weights: Mapping[str, torch.Tensor], tokenizer: Tokenizer) -> None:
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+
         self._vectors = weights["vectors"]
         self._weights = {name: one.float() for name, one in weights.items() if name != "vectors"}
         self._scales = self._weights["scales"][:, None]
         self._scale = self._weights["query.bias"].numel() ** -0.5
         self._convolutions = sum(name.startswith("convolutions.") for name in self._weights) // 2
-        from tokenizers.pre_tokenizers import BertPreTokenizer
-
         tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
         if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
             raise ValueError("the tokenizer should divide a text into words as BERT's does")
