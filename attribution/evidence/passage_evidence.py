@@ -353,9 +353,10 @@ def _telling(runs: list[Run], passages: Sequence[Passage], leading: int | None) 
 def _with_sentences(runs: list[Run], passages: Sequence[Passage]) -> list[Run]:
     """The runs, and the sentences that they cover to ``WHOLE_SHARE``, without a score; ascending, titles first."""
     covered: defaultdict[tuple[int, bool, int, int], int] = defaultdict(int)
-    for run in runs:
-        index, in_title, start, end, _ = run
-        for sentence in _touched(text_sentences(text_of(run, passages)), start, end):
+    of_texts = {run[:2]: run for run in runs}
+    sentences = {key: text_sentences(text_of(run, passages)) for key, run in of_texts.items()}
+    for index, in_title, start, end, _ in runs:
+        for sentence in _touched(sentences[index, in_title], start, end):
             first, last = sentence.char_start, sentence.char_end
             covered[index, in_title, first, last] += min(end, last) - max(start, first)
     whole = [(*key, 0.0) for key, count in covered.items() if count >= WHOLE_SHARE * (key[3] - key[2])]

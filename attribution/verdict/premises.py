@@ -240,14 +240,16 @@ class _BesidePassages:
             capitals = [(word, one) for word, one in zip(words, own, strict=True) if word[0].isupper()]
             names = [one for word, one in capitals if word != words[0] and carries_content(word)]
             numbers = [one for word, one in zip(words, own, strict=True) if _has_digit(word)]
-            self._read[place] = _ReadSentence(window, places, names, numbers)
+            runs = frozenset(zip(window, window[1:], window[2:], strict=False))
+            self._read[place] = _ReadSentence(runs, places, names, numbers)
         return self._read[place]
 
 
 class _ReadSentence(NamedTuple):
-    """The stems of a sentence's window, where each stands there, and those of the sentence's names and numbers."""
+    """The runs of three stems of a sentence's window, where each stem stands there, and the stems of the sentence's
+    names and numbers."""
 
-    window: list[int]
+    runs: frozenset[tuple[int, ...]]
     places: Mapping[int, list[int]]
     names: list[int]
     numbers: list[int]
@@ -606,8 +608,7 @@ def _share_in_runs(words: Sequence[int], read: _ReadSentence) -> float:
     if len(words) < _RUN:
         return _NONE
     inside = [False] * len(words)
-    for at in range(len(words) - _RUN + 1):
-        run = words[at : at + _RUN]
-        if any(read.window[place : place + _RUN] == run for place in read.places.get(run[0], ())):
+    for at, run in enumerate(zip(words, words[1:], words[2:], strict=False)):
+        if run in read.runs:
             inside[at : at + _RUN] = [True] * _RUN
     return sum(inside) / len(inside)
