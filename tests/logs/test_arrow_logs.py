@@ -270,3 +270,14 @@ def test_only_needed_columns_are_read(tmp_path):
     (record,) = QALog(str(tmp_path / "log.parquet"), options).outcomes()
     assert isinstance(record, QARecord)
     assert (record.passages, record.extra_columns) == ((Passage("One."),), (("x", 1),))
+
+
+def test_value_that_many_rows_share_makes_small_batches(tmp_path, monkeypatch):
+    value, rows = "word " * 50_000, 250
+    monkeypatch.setattr(reader, "BATCH_BYTES", 8 * len(value), raising=False)
+    pq.write_table(pa.table({"answer": pa.array([value] * rows)}), tmp_path / "shared.parquet")
+    assert (tmp_path / "shared.parquet").stat().st_size < len(value)
+    with (tmp_path / "shared.parquet").open("rb") as file:
+        batches = [one.rows for one in ParquetReader().open(file).batches([ColumnPart("answer")], range(rows))]
+    assert sum(one.num_rows for one in batches) == rows
+    assert max(one.nbytes for one in batches) < 8 * len(value)

@@ -1,8 +1,10 @@
 """``attribeam import``: files, options, summary, dead letters, what is refused, and every command of its page."""
 
+import errno
 import gzip
 import io
 import json
+import os
 import random
 import re
 import resource
@@ -423,3 +425,15 @@ def test_command_of_the_page_runs(words, capsys):
 def test_preset_of_a_provider_goes_with_responses(capsys):
     assert main(["import", "jsonl", "--data", "rows.jsonl", "--preset", "gemini", "--output", "logs.parquet"]) == 2
     assert "--preset gemini says nothing to jsonl; use it with attribeam import responses" in capsys.readouterr().err
+
+
+def test_file_whose_disk_fails_may_be_read_another_time(tmp_path, monkeypatch, capsys):
+    @contextmanager
+    def failing(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        yield
+
+    path = write_lines(tmp_path / "a.jsonl", ragas())
+    monkeypatch.setattr(ArrowStorage, "open", failing)
+    assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
+    assert "a.jsonl' cannot be read: [Errno 5] Input/output error" in capsys.readouterr().err

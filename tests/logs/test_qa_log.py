@@ -7,6 +7,7 @@ import tracemalloc
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
 
 from attribeam.logs import reader
 from attribeam.logs import rows as log_rows
-from attribeam.logs.columns import LogOptions
+from attribeam.logs.columns import ColumnMap, LogOptions
 from attribeam.logs.files import ArrowStorage
 from attribeam.logs.qa_log import QALog, file_errors_named
 from attribeam.logs.rows import EMPTY_PASSAGE, MOST_CARRIED_BYTES, FaultyRow
@@ -412,3 +413,29 @@ def test_any_storage_gives_what_a_local_disk_gives(tmp_path):
 def test_log_crosses_process_borders(tmp_path):
     log = QALog(str(tmp_path / "log.parquet"), LogOptions(extra_columns=("a",)))
     assert pickle.loads(pickle.dumps(log)) == log
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, 30), max_size=4), row_group_size=st.integers(1, 31))
+def test_ranges_that_cover_a_file_read_it_once(folder, cuts, row_group_size):
+    file = write_log(folder / "cut.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
+    bounds = [0, *sorted(cuts), 30]
+    parts = [outcome for start, end in pairwise(bounds) for outcome in read(file, rows=range(start, end))]
+    assert parts == read(file)
+
+
+def test_extra_columns_keep_their_values(tmp_path):
+    kinds = {"when": pa.timestamp("ns"), "tags": pa.list_(pa.string()), "kind": pa.dictionary(pa.int8(), pa.string())}
+    schema = pa.schema([*LOG_SCHEMA, *kinds.items()])
+    row = log_row(0, when=1_000_000_001, tags=["a", None], kind="live")
+    pq.write_table(
+        pa.Table.from_arrays([pa.array([row.get(field.name)], field.type) for field in schema], schema=schema),
+        tmp_path / "log.parquet",
+    )
+    options = LogOptions(extra_columns=("kind", "when", "tags"))
+    (record,) = records(str(tmp_path / "log.parquet"), options)
+    fields = ColumnMap.from_schema("log", schema, options).extra_fields
+    assert [field.type for field in fields] == [pa.string(), pa.timestamp("ns"), pa.list_(pa.string())]
+    values = dict(record.extra_columns)
+    assert pa.array([values["when"]], pa.timestamp("ns")).cast(pa.int64()).to_pylist() == [1_000_000_001]
+    assert (values["kind"], values["tags"]) == ("live", ["a", None])

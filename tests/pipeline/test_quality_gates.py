@@ -18,7 +18,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
-from tests.pipeline.made_metrics import made_metrics, metrics_of_nothing
+from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.pipeline.test_metrics import samples
 from tests.transforms.tiny_parser import save_tiny_parser
 
@@ -34,7 +34,7 @@ from attribeam.pipeline.metrics_export import (
 )
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import claim_rows
-from attribeam.schemas.run_manifest import RunManifest
+from attribeam.schemas.run_manifest import AuditCounts, RunManifest
 
 
 @pytest.mark.parametrize(
@@ -285,3 +285,19 @@ def test_without_the_extra_a_line_says_that_nothing_is_sent(monkeypatch, capsys)
     )
     assert choose_exporters(environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}) == ()
     assert "attribeam[otel]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["unsupported_shore > 0.05", "rows != 3", "weak_share < nan"])
+def test_a_bad_gate_ends_with_exit_code_2_before_anything_starts(text, tmp_path, capsys):
+    log = write_log(tmp_path / "log.parquet", log_rows(1))
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--input", str(log), "--output", str(tmp_path / "out"), "--fail-if", text])
+    assert ended.value.code == 2
+    assert "--fail-if" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_count_of_tokens_fails_its_gate():
+    metrics = made_metrics()
+    unknown = type(metrics)(made_manifest(AuditCounts(rows=1, audited=1, spans={"weak": 1}, tokens=None)))
+    assert judge_gates([quality_gate("tokens > 5")], unknown)[0].failed

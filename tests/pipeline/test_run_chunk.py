@@ -3,10 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.verdict.judged_rows import save_probed_verdict
-from tests.logs.log_files import log_row, write_log
+from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, run_locally, schemas_with
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -226,3 +227,15 @@ def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(
     assert (counts["probed"].rows_asked, counts["plain"].rows_asked) == (LONG_ROWS, None)
     assert sum_counts([counts["probed"], counts["probed"]]).rows_unread == 2
     assert sum_counts([counts["plain"]]).rows_unread is None
+
+
+def test_extra_columns_reach_the_evidence(tmp_path, settings):
+    extra = [pa.field("region", pa.string()), pa.field("seen", pa.timestamp("ns"))]
+    schema = pa.schema([*LOG_SCHEMA, *extra])
+    file = write_log(tmp_path / "log.parquet", [log_row(0, region="north", seen=7), log_row(1)], schema=schema)
+    with_extra = AuditSettings(model=settings.model, parser=settings.parser, extra_columns=("region", "seen"))
+    run_locally(file, with_extra, tmp_path / "out", extra_fields=extra)
+    table = pq.read_table(only(tmp_path / "out", "evidence"))
+    values = zip(table["source_row"].to_pylist(), table["region"].to_pylist(), strict=True)
+    assert set(values) == {(0, "north"), (1, None)}
+    assert set(table["seen"].cast(pa.int64()).to_pylist()) == {7, None}

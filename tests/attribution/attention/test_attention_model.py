@@ -391,3 +391,20 @@ def test_layers_that_do_not_know_their_number_are_counted_from_0():
     knows, unnumbered = torch.nn.Identity(), count()
     knows.layer_idx = 7
     assert [layer_index(one, unnumbered) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [0, 7, 1]
+
+
+def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(llama):
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), max_tokens=20, device="cpu"))
+    with pytest.raises(RowFault, match="at most 20 tokens") as caught:
+        model.encode(RECORDS[0])
+    assert caught.value.reason is Reason.TOO_MANY_TOKENS
+    assert "Ada" not in str(caught.value)
+
+
+def test_template_with_its_own_bos_keeps_exactly_that(llama, tmp_path):
+    path = tmp_path / "template.json"
+    path.write_text(json.dumps({"preamble": "<s>Read this.\n"}), encoding="utf-8")
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), prompt_template=str(path), device="cpu"))
+    row = model.encode(RECORDS[0])
+    assert row.token_ids[0] == 0
+    assert (row.token_ids == 0).sum() == 1

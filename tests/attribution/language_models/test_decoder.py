@@ -11,6 +11,7 @@ from tests.attribution.tiny_models import (
     SENTENCES,
     VOCABULARY_SIZE,
     save_tiny_bert,
+    save_tiny_encoder,
     save_tiny_model,
 )
 from transformers import AutoModel, AutoModelForCausalLM
@@ -318,3 +319,8 @@ def test_model_saved_without_its_language_model_head_is_refused(tmp_path, llama)
     AutoModel.from_pretrained(llama).save_pretrained(tmp_path)
     with pytest.raises(NotCausalError, match=r"lacks 1: lm_head\.weight"):
         load_lm(tmp_path)
+
+
+def test_encoder_is_no_decoder(tmp_path):
+    with pytest.raises(NotCausalError, match="is an encoder"):
+        load(save_tiny_encoder(tmp_path, layer_types=["full_attention"] * 4))

@@ -19,9 +19,10 @@ from tests.attribution.models.test_gguf_files import convert_as_documented
 from tests.attribution.prompts.test_passage_windows import attributed
 from tests.pipeline.audit_process import read_all
 from tests.pretrained_packages import SMOLLM2, checked_package
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from attribeam.attribution.attention.attention_model import AttentionModel
+from attribeam.attribution.attention.hidden_states import states_of_layers
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.language_models import LanguageModel
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
@@ -174,3 +175,17 @@ def test_audit_with_the_model_reconciles(directory, tmp_path):
     audit = AuditDirectory.open(output)
     assert (audit.counts.rows, audit.counts.audited, audit.counts.dead_lettered) == (5, 4, 1)
     assert (audit.manifest.models["layer"], audit.manifest.models["prompt_template_name"]) == (str(LAYER), "chat")
+
+
+def test_hidden_states_are_transformers_own(model, directory):
+    row, layers = model.encode(record()), (0, 1, LAYER - 1)
+    reference = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    with torch.no_grad():
+        ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
+        expected = reference(ids, output_hidden_states=True).hidden_states
+    found = states_of_layers(model.network, row.token_ids, layers=layers)
+    for layer in layers:
+        largest = float(expected[layer].abs().max())
+        torch.testing.assert_close(
+            found[layer].reshape(expected[layer].shape), expected[layer], atol=1e-5 * largest, rtol=1e-4
+        )

@@ -417,3 +417,8 @@ def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path):
         ModelOptions(model=str(model), device="cpu", attribution_config=str(own)), method=MethodOptions()
     )
     assert (loaded.layer, loaded.settings.top_k, loaded.settings.isolation_tau) == (1, 2, 3)
+
+
+def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
+    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", trust_remote_code=True)
+    assert AttentionModel.from_pretrained(options).provenance()["model_code"] == "of transformers"

@@ -16,6 +16,7 @@ from tests.evaluation.dataset_rows import (
     write_rows,
 )
 from tests.evaluation.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
+from tests.logs.log_files import write_log as write_broken_log
 from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import made_audit
@@ -270,3 +271,10 @@ def test_rows_that_no_log_can_hold_are_skipped_with_their_reason(tmp_path, capsy
     assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", rows)) == 0
     reasons = ("duplicate_record_id: 1 rows: 3", "no_passages: 1 rows: 1", "no_record_id: 1 rows: 0")
     assert capsys.readouterr().out.splitlines()[1:] == [f"skipped, {reason}" for reason in reasons]
+
+
+def test_row_that_an_audit_would_refuse_is_skipped_with_the_same_reason(tmp_path):
+    rows = [row(question=None), row(target_spans=[{"char_start": 3, "char_end": 99}]), row(question=b"\xff")]
+    log = write_broken_log(tmp_path / "l.parquet", rows, schema=labelled_log_schema())
+    reasons = ("missing_value", "span_out_of_range", "invalid_utf8")
+    assert load_log(log).skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))

@@ -5,14 +5,16 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import save_tiny_encoder, save_tiny_model
 from tests.evaluation.dataset_rows import evaluate, quotesum_row, write_rows
+from transformers import AutoModel
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.capture import LayerCapture
+from attribeam.attribution.attention.capture import LayerCapture, observing
 from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, MethodSettings, Need, PassageScore
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import UNIONS, MethodOptions, ModelOptions
@@ -29,8 +31,11 @@ from attribeam.evaluation.measures.layer_sweep import (
     sweep_layers,
 )
 from attribeam.evaluation.methods import lab_methods, needs_of
+from attribeam.evaluation.methods.unions import attributed_tokens, response_similarity
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+
+SIMILARITY = torch.tensor([[0.0, 0, 0, 0], [0.3, 0, 0, 0], [0.1, 0.2, 0, 0], [0.1, 0.4, 0.1, 0]])
 
 PASSAGES = (Passage(text="Jon dances there."), Passage(text="Ada sings."), Passage(text="Bells ring in the tower."))
 
@@ -327,3 +332,36 @@ def test_layer_without_attention_is_refused(tmp_path):
 
 
 # the fourth token attends to the second most, then equally to the first and third
+
+
+def test_token_is_attributed_to_its_top_k_earlier_tokens():
+    assert attributed_tokens([SIMILARITY], top_k=1).tolist() == [
+        [False, False, False, False],
+        [True, False, False, False],
+        [False, True, False, False],
+        [False, True, False, False],
+    ]
+
+
+@pytest.mark.parametrize(("kind", "shift"), [("llama", 1), ("bert", 0)])
+def test_similarity_is_that_of_eager_attention_below_the_diagonal(tmp_path, kind, shift):
+    observed_directory = save_tiny_model(tmp_path, kind)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(observed_directory), device="cpu"))
+    row = model.encode(QARecord("r", "Who?", (Passage(text="Ada."),), "Ada lit the lamp.", RowSource("f", 0)))
+    found = []
+
+    def observe(layer_index, attention):
+        if layer_index == model.layer - 1:
+            positions = model.request(row, 1).query_positions
+            found.append(response_similarity(attention, query_positions=positions, prompt_length=row.prompt_length))
+
+    with observing(observe):
+        model.attribute([row], [1])
+    reference = AutoModel.from_pretrained(observed_directory, attn_implementation="eager").eval()
+    with torch.no_grad():
+        ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
+        attention = reference(ids, output_attentions=True).attentions[model.layer - 1][0].mean(0).numpy()
+    expected = attention[row.prompt_length - shift : len(row.token_ids) - shift, row.prompt_length :]
+    (similarity,) = found
+    np.testing.assert_allclose(similarity.numpy(), np.tril(expected, -1), atol=1e-5)
+    assert similarity.count_nonzero() == len(expected) * (len(expected) - 1) // 2

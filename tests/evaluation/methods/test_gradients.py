@@ -242,3 +242,23 @@ def test_each_ablation_runs_once(models, monkeypatch):
         context.drop(CharRange(0, 10), passage)
         context.drop(CharRange(11, 16), passage)
     assert len(rows) == 4
+
+
+def test_contrast_is_the_token_that_is_likeliest_without_passages(models):
+    model = models.language
+    record = labelled().record
+    other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
+    assert LanguageContext(record, model).contrast_tokens == other.argmax(-1).tolist()
+
+
+def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(models):
+    model = models.language
+    record = labelled().record
+    context, span = LanguageContext(record, model), CharRange(0, 10)
+    (own,) = model.token_log_probabilities([model.encode(record)])
+    left = (record.passages[0], record.passages[2])
+    (without,) = model.token_log_probabilities([model.encode(replace(record, passages=left))])
+    tokens = context.tokens_of(span)
+    characters = model.encode(record).response_chars
+    assert tokens == [place for place, chars in enumerate(characters) if chars is not None and chars.overlaps(span)]
+    assert context.drop(span, 1) == pytest.approx((own - without)[tokens].sum(), abs=1e-4)

@@ -21,9 +21,9 @@ from lab.training.attributor.network import (
     train_tokenizer,
 )
 from lab.training.attributor.recipe import run_recipe
-from lab.training.attributor.support_rows import main
+from lab.training.attributor.support_rows import evidence_mass, main
 from lab.training.attributor.training_loop import TrainingPlan, train
-from lab.training.attributor.training_rows import PROMPT_TEMPLATE, draw_batch
+from lab.training.attributor.training_rows import PROMPT_TEMPLATE, TrainingRow, draw_batch
 
 PLACES = ["Arvik", "Belmora", "Corden", "Dunhaven", "Elsby", "Farrow", "Glimsund", "Hartwell", "Ismere", "Jorvale"]
 TRADES = ["a glass works", "a whaling station", "a school for pilots", "an observatory", "a salt mine"]
@@ -194,3 +194,14 @@ def test_only_held_out_pages_are_quoted(written, held_out_corpus):
     for answer in load_support_rows(written):
         text = " ".join(passage.text for passage in answer.record.passages).lower()
         assert not any(f"the {tree} garden" in text or f"great {tree}" in text for tree in others)
+
+
+def test_evidence_mass_excludes_template_columns_and_isolated_tokens():
+    offsets = [(0, 0), (0, 2), (3, 5), (6, 8), (9, 10), (11, 12), (13, 14), (20, 25)]
+    row = TrainingRow("", [0] * 8, offsets, 7, [()], [], 12, [])
+    weights = torch.tensor([[0.1, 0.3, 0.2, 0.0, 0.0, 0.0, 0.4]])
+    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # 1 and 2; column 6 is the template's
+    weights = torch.tensor([[0.0, 0.3, 0.2, 0.0, 0.0, 0.4, 0.1]])
+    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.5)  # column 5 stands alone
+    weights = torch.tensor([[0.1, 0.4, 0.0, 0.0, 0.0, 0.5, 0.0]])
+    assert evidence_mass(weights, row, 20, 25) == pytest.approx(0.9)  # 1 and 5 both do, so both count

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.logs.traces.exports import EXPORTS, mixed_spans, ragas, write_lines
+from tests.logs.traces.exports import EXPORTS, imported, mixed_spans, ragas, write_lines
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
@@ -349,3 +349,14 @@ def test_long_rows_are_stored_a_few_at_a_time(tmp_path, monkeypatch):
     with Path(write_lines(tmp_path / "a.jsonl", rows)).open("rb") as file:
         stored = pq.ParquetFile(trace_log.TraceReader("ragas")._stored(file)).metadata
     assert [stored.row_group(index).num_rows for index in range(stored.num_row_groups)] == [4] * 10
+
+
+def test_import_and_reader_agree_on_rows_and_faults(tmp_path):
+    path = mixed_spans(tmp_path)
+    _, rows, letters = imported("openinference", path, output=tmp_path / "log.parquet")
+    found = list(QALog(path, OPTIONS).outcomes())
+    assert [one.record_id for one in found if isinstance(one, QARecord)] == [row["record_id"] for row in rows]
+    faults = [one for one in found if isinstance(one, FaultyRow)]
+    assert [(one.source.source_row, str(one.fault)) for one in faults] == [
+        (one["source_row"], one["message"]) for one in letters
+    ]

@@ -15,11 +15,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.logs.traces.exports import (
+    ANSWER,
     EXPORTS,
+    PASSAGES,
+    QUESTION,
+    ROW,
     csv_of,
     imported,
+    langsmith,
     lines_of,
     opened,
+    openinference,
+    parquet_of,
+    text_of,
 )
 
 from attribeam.logs import jsonl_log, reader
@@ -30,6 +38,41 @@ from attribeam.logs.traces.record_files import records
 from attribeam.logs.traces.trace_log import ExportRows, checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
+
+TALKS = [
+    {
+        "user_input": [
+            {"content": "Good day", "type": "human"},
+            {"content": "Ask me.", "type": "ai"},
+            {"content": QUESTION, "type": "human"},
+            {"content": "Wait.", "type": "ai", "tool_calls": [{"name": "search", "args": {"query": "lamp"}}]},
+            {"content": PASSAGES[0][1], "type": "tool"},
+            {"content": ANSWER, "type": "ai"},
+        ],
+        "reference": "Ada",
+    },
+    {"user_input": [{"content": "Hello?", "type": "human"}]},
+]
+
+TURNS = [
+    {
+        "user_input": QUESTION,
+        "retrieved_contexts": ['He said "no", in 1874.', "Ada's lamp,\nat the Point 🚢"],
+        "retrieved_context_ids": ["brigg-1", "brigg-2"],
+        "response": f'{ANSWER}\nSo it is "said".',
+        "rubrics": {"score1_description": "wrong"},
+    },
+    {"user_input": "And the tower?", "retrieved_contexts": [PASSAGES[1][1]], "response": "The keeper's."},
+    {"user_input": "Nothing found?", "response": "No."},
+    {"user_input": "No answer?", "retrieved_contexts": [PASSAGES[0][1]]},
+]
+
+
+def frame_of(samples):
+    """A frame's records in JSON, with null for what is missing."""
+    names = dict.fromkeys(name for one in samples for name in one)
+    return json.dumps([{name: one.get(name) for name in names} for one in samples]).encode()
+
 
 ROWS = [{"a": "ä\n", "b": [1, {"c": None}]}, {"a": "second"}, {"a": '}]\\"'}]
 
@@ -506,3 +549,61 @@ def test_conversation_that_numpy_printed_is_refused(tmp_path):
     assert row["question"] == "[sic] Who?"
     assert letter["reason"] == Reason.INVALID_VALUE
     assert "'user_input' should be a text or a conversation" in str(letter["message"])
+
+
+def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path):
+    contexts = f"{[text for _, text in PASSAGES]!r}".replace('"', '""')
+    good = f'{QUESTION},"{contexts}","{ANSWER}"'
+    lines = ["user_input,retrieved_contexts,response", good, f'{QUESTION},"{contexts}","{ANSWER}', *[good] * 3]
+    (tmp_path / "ragas.csv").write_text("\n".join(lines), encoding="utf-8")
+    summary, rows, (letter,) = imported("ragas", str(tmp_path / "ragas.csv"), output=tmp_path / "log.parquet")
+    assert summary.read == len(rows) + 1 == 5
+    assert letter["reason"] == Reason.INVALID_VALUE
+    assert str(letter["message"]).startswith("line 3 should be CSV, is not")
+
+
+def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
+    attributes = [
+        [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in span["attributes"].items()]
+        for span in openinference()
+    ]
+    spans = [{**span, "attributes": None} for span in openinference()]
+    table = pa.Table.from_pylist(spans)
+    place = table.schema.get_field_index("attributes")
+    table = table.set_column(place, "attributes", pa.array(attributes, pa.map_(pa.string(), pa.string())))
+    pq.write_table(table, tmp_path / "spans.parquet")
+    _, (row,), _ = imported("openinference", str(tmp_path / "spans.parquet"), output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+
+    ids = {"a": uuid.UUID(int=1), "b": uuid.UUID(int=2), "c": uuid.UUID(int=3)}
+    runs = langsmith()
+    columns = {"run_type": pa.array([str(run["run_type"]) for run in runs])}
+    for name in ("id", "trace_id", "parent_run_id"):
+        raw = [ids[str(run[name])].bytes if run[name] else None for run in runs]
+        columns[name] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))
+    for name in ("inputs", "outputs"):
+        columns[name] = pa.array([json.dumps(run[name]) for run in runs])
+    pq.write_table(pa.table(columns), tmp_path / "runs.parquet")
+    _, (row,), _ = imported("langsmith", str(tmp_path / "runs.parquet"), output=tmp_path / "runs_log.parquet")
+    assert (text_of(row), row["record_id"]) == (ROW, str(ids["a"]))
+
+
+@pytest.mark.parametrize("made", [lines_of, csv_of, frame_of, parquet_of])
+@pytest.mark.parametrize(
+    ("samples", "options", "questions", "reasons"),
+    [
+        (TURNS, TraceOptions(), [QUESTION, "And the tower?"], {Reason.NO_PASSAGES: 1, Reason.EMPTY_ANSWER: 1}),
+        (
+            TALKS,
+            TraceOptions(history=2, tool_outputs=True),
+            [f"User: Good day\nAssistant: Ask me.\nUser: {QUESTION}"],
+            {Reason.EMPTY_ANSWER: 1},
+        ),
+    ],
+    ids=["turns", "talks"],
+)
+def test_every_way_to_write_a_data_set_gives_the_same_log(made, samples, options, questions, reasons, tmp_path):
+    summary, rows, _ = samples_imported(made(samples), tmp_path, options)
+    assert [row["question"] for row in rows] == questions
+    assert summary.reasons == reasons
+    assert rows == samples_imported(lines_of(samples), tmp_path, options)[1]
