@@ -169,13 +169,14 @@ _parsers_lock = Lock()
 def take_parser(name: str) -> AnswerParser:
     """A parser for the caller alone: an idle one of this process, or else a new one.
 
+    One thread loads at a time: Python 3.11 sometimes fails where two parse literals at once, as numpy does for the
+    heads of its files (https://github.com/python/cpython/issues/106905).
+
     Raises:
         FileNotFoundError, ValueError: as ``AnswerParser.from_pretrained``.
     """
     with _parsers_lock:
-        if _idle_parsers[name]:
-            return _idle_parsers[name].pop()
-    return AnswerParser.from_pretrained(name)
+        return _idle_parsers[name].pop() if _idle_parsers[name] else AnswerParser.from_pretrained(name)
 
 
 def return_parser(name: str, parser: AnswerParser) -> None:
