@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
@@ -413,7 +414,11 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
 
 
 def _parquet_rows(file: Path) -> Iterator[Mapping[str, object]]:
-    """Rows of a Parquet file; times become texts, which Python's own could not hold."""
+    """Rows of a Parquet file; times, which Python's own could not hold, become texts as in the other formats."""
     table = pq.read_table(file, columns=[name for name in pq.read_schema(file).names if name in _COLUMNS])
-    columns = [one.cast(pa.string()) if pa.types.is_temporal(one.type) else one for one in table.columns]
+    columns = [_iso_texts(one) if pa.types.is_temporal(one.type) else one for one in table.columns]
     yield from pa.table(columns, names=table.column_names).to_pylist()
+
+
+def _iso_texts(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring(times.cast(pa.string()), " ", "T")

@@ -5,6 +5,7 @@ import math
 import random
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 
 import pyarrow as pa
@@ -295,6 +296,13 @@ def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path, unit, zone
     columns = {"record_id": ["a", "a"], "label": ["supported", "unsupported"], "marked_at": times, "note": times}
     pq.write_table(pa.table(columns), tmp_path / "marks.parquet")
     assert read_marks([tmp_path / "marks.parquet"]).marks == (Mark("a", None, True),)
+
+
+def test_of_two_marks_on_one_day_the_newer_counts_in_whatever_format_it_was_saved(tmp_path):
+    morning = written(tmp_path / "1.jsonl", mark("supported", "Ada", "2026-01-02T08:00:00.000Z"))
+    evening = mark("unsupported", "Ada", datetime(2026, 1, 2, 20, tzinfo=UTC))
+    pq.write_table(pa.Table.from_pylist([evening]), tmp_path / "2.parquet")
+    assert read_marks([tmp_path / "2.parquet", morning]).marks == (Mark("a", None, False),)
 
 
 @pytest.mark.parametrize("column", ["record_id", "label", "char_start", "source_row"])
