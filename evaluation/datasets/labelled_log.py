@@ -41,6 +41,7 @@ from attribeam.schemas.qa_record import (
 )
 
 _DEFAULT_OPTIONS = LogOptions()
+_SUPPORT = (UNSUPPORTED_SPANS, SPAN_LABELS, ANSWER_SUPPORTED)
 _LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, ANSWER_SUPPORTED, FAITHFULNESS, ERROR_KINDS, "split")
 
 
@@ -68,7 +69,7 @@ def load_judged_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> Judge
     They did so by ``unsupported_spans``, the spans' ``supported`` or ``answer_supported``. Rows in which all of these
     are null are skipped (``not_judged``).
     """
-    return _read(path, options, (UNSUPPORTED_SPANS, SPAN_LABELS, ANSWER_SUPPORTED), _judged)
+    return _read(path, options, _SUPPORT, _judged)
 
 
 def _read(
@@ -78,9 +79,10 @@ def _read(
     log = QALog(str(path), options)
     names = log.check().column_names
     if not any(name in names for name in needed):
+        of_support = next((f"those in {name} are for --measure support; " for name in _SUPPORT if name in names), "")
         raise DataError(
             f"data file {path} should have labels in a column {' or '.join(needed)}, "
-            f"{columns_like(needed[0], names)}; see 'Labels' in docs/schema.md"
+            f"{columns_like(needed[0], names)}; {of_support}see 'Labels' in docs/schema.md"
         )
     labels = tuple(name for name in _LABEL_COLUMNS if name in names)
 

@@ -110,6 +110,9 @@ def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_p
     pq.write_table(pa.table(columns), tmp_path / "l")
     with pytest.raises(DataError, match=r"labels in a column span_labels, the file has: .*'Labels' in docs/schema\.md"):
         load_log(tmp_path / "l")
+    pq.write_table(pa.table(columns | {"answer_supported": [True]}), tmp_path / "l")
+    with pytest.raises(DataError, match="; those in answer_supported are for --measure support; see 'Labels'"):
+        load_log(tmp_path / "l")
 
 
 def test_grade_that_is_no_number_is_an_error_with_file_row_and_column(tmp_path):
