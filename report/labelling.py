@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from attribeam.logs.privacy import MASK
 from attribeam.report.answer_ranking import rank_answers
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import TEXTS_HELP, AuditedLogs, embedded_answers
@@ -189,19 +190,28 @@ def _record_ids(path: Path) -> list[str]:
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
 _NEEDED = ("record_id", "label")
 _COLUMNS = (
-    *_NEEDED, "source_file", "source_row", "span_index", "char_start", "char_end", "mark", "note", "reviewer",
-    "marked_at",
+    *_NEEDED, "source_file", "source_row", "span_index", "char_start", "char_end", "text", "mark", "note",
+    "reviewer", "marked_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What people said of the claim at ``chars``, or of a whole answer, which stood in the row ``source`` if known."""
+    """What people said of the claim at ``chars``, or of a whole answer, which stood in the row ``source`` if known.
+
+    ``text`` are the claim's words as the page showed them, empty where the file has none.
+    """
 
     record_id: str
     chars: CharRange | None
     supported: bool
     source: RowSource | None = None
+    text: str = ""
+
+    def may_be_of(self, text: str) -> bool:
+        """Whether this may be the marked text: its letters are (spreadsheets rewrite numbers), or one shows none."""
+        own, other = ("".join(filter(str.isalpha, one)).casefold() for one in (self.text, text))
+        return own == other or not own or not other or MASK in self.text + text
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +255,13 @@ def read_marks(files: Sequence[Path]) -> Marks:
     Raises ``DataError`` if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
     said = [*_marks_in(files)]
-    labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
-    agreed = ((place, found) for place, found in labels.items() if len(found) == 1)
-    return Marks(
-        marks=tuple(Mark(name, chars, found == {True}, source) for (name, chars, source), found in agreed),
-        silent=sum(one.supported is None for one in said),
-        disputed=sum(len(found) > 1 for found in labels.values()),
-    )
+    marks, disputed = [], 0
+    for (name, chars, source), own in _newest(said).items():
+        labels = {one.supported for one in own if one.supported is not None}
+        disputed += len(labels) > 1
+        if len(labels) == 1:
+            marks.append(Mark(name, chars, labels == {True}, source, str(own[0].row.get("text") or "")))
+    return Marks(tuple(marks), silent=sum(one.supported is None for one in said), disputed=disputed)
 
 
 def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:

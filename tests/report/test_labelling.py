@@ -157,6 +157,22 @@ def test_every_format_that_the_page_saves_is_read(tmp_path, ending):
     assert (found.silent, found.disputed) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("saved", "shown", "same"),
+    [
+        ("at noon", "at noon", True),
+        ("at noon", "at dawn", False),
+        ("1250 cars", "1,250 cars", True),  # as a spreadsheet writes it
+        ("", "at noon", True),
+        ("█████ at noon", "Anna, at noon", True),
+    ],
+)
+def test_a_mark_is_of_the_words_that_it_was_made_on(tmp_path, saved, shown, same):
+    row = {**mark("supported", "Ada", "2026"), "char_start": 0, "char_end": 9, "text": saved}
+    (found,) = read_marks([written(tmp_path / "marks.jsonl", row)]).marks
+    assert found.may_be_of(shown) is same
+
+
 def written(path, *rows):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path

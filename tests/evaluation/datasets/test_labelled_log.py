@@ -139,6 +139,13 @@ def test_marked_claims_are_the_ranges_that_people_looked_at(made, tmp_path):
     assert (whole.unsupported, whole.judged, whole.answer_supported) == (None, None, True)
 
 
+@pytest.mark.parametrize("wrong", [{"text": "The boat sinks"}, {"char_end": 10_000}])
+def test_marks_of_other_answers_with_the_same_ids_are_refused(made, tmp_path, wrong):
+    file = save(tmp_path / "marks.jsonl", [claim_marks([0])[0] | wrong])
+    with pytest.raises(DataError, match=r"claim of 'ferry-0' does not stand in its answer of \d+ characters"):
+        load_marks(file, AuditDirectory.open(made.root))
+
+
 def test_answers_that_are_not_there_any_more_are_skipped(made, tmp_path):
     file = save(tmp_path / "marks.jsonl", answer_marks([0, 77]))
     found = load_marks(file, AuditDirectory.open(made.root))
