@@ -32,6 +32,7 @@ from attribeam.report.messages import Messages, as_private_as, check_output, wri
 from attribeam.report.report_command import positive_count
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.evidence_record import VERDICTS, SpanEvidence, Support
+from attribeam.schemas.files import check_apart
 from attribeam.schemas.qa_record import CharRange, QARecord, RowSource
 
 QUESTION = "support"
@@ -151,6 +152,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_output(arguments.output)
     listed = None if arguments.records is None else _record_ids(arguments.records)
     audit = AuditDirectory.open(arguments.audit)
+    check_apart(arguments.output, audit.files)
     logs = AuditedLogs.of(audit, texts=arguments.texts)
     ids = None if listed is None else [*dict.fromkeys(map(logs.redactor.mask, listed))]
     where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))

@@ -43,6 +43,13 @@ def data(tmp_path):
     return write_rows(tmp_path / "dev.jsonl", ROWS)
 
 
+def test_figures_do_not_take_the_place_of_the_labelled_data(data, capsys):
+    before = data.read_bytes()
+    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", data) == 2
+    assert "is one of the files to read" in capsys.readouterr().err
+    assert data.read_bytes() == before
+
+
 def test_report_and_table_have_one_entry_per_method_with_all_fields(tmp_path, data, capsys):
     output = tmp_path / "figures.json"
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0

@@ -110,6 +110,17 @@ def test_chosen_records_are_exported_and_unknown_ids_are_counted(audit, tmp_path
     assert "2 answers of the 3 ids of --records were audited" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["export --format argilla", "report", "report --format csv"])
+def test_no_file_of_the_audit_and_no_log_of_it_is_replaced(audit, capsys, command):
+    files = [audit.log, *(path for path in audit.root.rglob("*") if path.suffix in (".json", ".parquet"))]
+    before = [path.read_bytes() for path in files]
+    for path in files:
+        assert main([*command.split(), "--audit", str(audit.root), "--output", str(path)]) == ExitCode.BAD_USAGE
+        assert "is one of the files to read" in capsys.readouterr().err
+    assert len(files) > 3
+    assert [path.read_bytes() for path in files] == before
+
+
 def test_without_its_log_there_is_nothing_to_label(audit, tmp_path, capsys):
     audit.log.unlink()
     output = tmp_path / "tasks.json"
