@@ -152,7 +152,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_output(arguments.output)
     listed = None if arguments.records is None else _record_ids(arguments.records)
     audit = AuditDirectory.open(arguments.audit)
-    check_apart(arguments.output, audit.files)
+    check_apart(arguments.output, [*audit.files, *([] if arguments.records is None else [arguments.records])])
     logs = AuditedLogs.of(audit, texts=arguments.texts)
     ids = None if listed is None else [*dict.fromkeys(map(logs.redactor.mask, listed))]
     where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))

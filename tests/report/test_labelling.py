@@ -129,6 +129,13 @@ def test_without_its_log_there_is_nothing_to_label(audit, tmp_path, capsys):
     assert not output.exists()
 
 
+def test_the_list_of_ids_is_not_replaced(audit, tmp_path):
+    ids = tmp_path / "ids.txt"
+    ids.write_text("ferry-1\n")
+    assert export(audit, ids, "--records", str(ids)) == ExitCode.BAD_USAGE
+    assert ids.read_text() == "ferry-1\n"
+
+
 @pytest.mark.parametrize(("text", "message"), [("\n \n", "has none"), (None, "one record_id a line: ")])
 def test_a_list_of_ids_that_is_none_is_refused(audit, tmp_path, capsys, text, message):
     ids = tmp_path / "ids.txt"
