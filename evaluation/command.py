@@ -48,6 +48,7 @@ from attribeam.evaluation.runs import (
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
+from attribeam.schemas.files import check_apart
 
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
 _MEASURES: Mapping[str, tuple[frozenset[Measure], object]] = {
@@ -165,6 +166,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"name a data set with --dataset, one of {', '.join(DATASETS)}, or run all with --suite")
     if args.output is not None and (args.output.is_dir() or not args.output.parent.is_dir()):
         raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
+    if args.output is not None:
+        check_apart(args.output, args.data.iterdir() if args.data.is_dir() else [args.data])
     if (args.audit is None) is (args.dataset == MARKS):
         raise UsageError(
             f"--audit DIR belongs to --dataset {MARKS}, which needs it: it finds the marked answers' texts"

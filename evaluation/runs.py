@@ -142,6 +142,7 @@ def run_description(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, str]:
+    """What the figures of all methods depend on; each figure names its own method."""
     provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
     if models.parser is not None:
         provenance["parser"] = models.parser.identity
@@ -151,6 +152,7 @@ def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, s
         hidden = models.attention.layer_count // 2 if models.hidden_layer is None else models.hidden_layer
         provenance |= models.attention.provenance()
         provenance |= {"hidden_layer": str(hidden), "passage_score": str(args.passage_score)}
+        del provenance["method"]
     return provenance
 
 

@@ -30,7 +30,7 @@ from attribeam.evaluation.measures import Interval, best_threshold, percentile_i
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedAnswer, audited_answers
 from attribeam.report.labelling import Mark, Marks, marks_by_answer
-from attribeam.schemas import CharRange, SpanEvidence
+from attribeam.schemas import SpanEvidence
 from attribeam.schemas.errors import UsageError
 
 FEWEST = 20
@@ -94,7 +94,7 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     for number, answer in enumerate(audited):
         own = by_answer.get(answer.source, [])
         claims = _marked_claims(answer, own)
-        found += sum(mark.chars is None or _span_at(answer, mark.chars) is not None for mark in own)
+        found += sum(mark.chars is None or _marked_span(answer, mark) is not None for mark in own)
         for span in answer.spans:
             if (lacking := claims.get(span.span_index)) is not None:
                 scored.append((span.support_score, lacking, number))
@@ -115,17 +115,17 @@ def _items(items: Sequence[_Item]) -> MarkedItems:
     return MarkedItems(np.array(suspicion, np.float64), np.array(lacking, np.bool_), np.array(answers, np.intp))
 
 
-def _span_at(answer: AuditedAnswer, chars: CharRange) -> SpanEvidence | None:
-    """The span of a range; of several the claim."""
-    spans = sorted((span for span in answer.spans if span.chars == chars), key=lambda span: not span.is_claim)
-    return spans[0] if spans else None
+def _marked_span(answer: AuditedAnswer, mark: Mark) -> SpanEvidence | None:
+    """The span of a mark's range, if it has the words that were marked; of several the claim."""
+    spans = (span for span in answer.spans if span.chars == mark.chars and mark.may_be_of(span.text))
+    return min(spans, key=lambda span: not span.is_claim, default=None)
 
 
 def _marked_claims(answer: AuditedAnswer, marks: Sequence[Mark]) -> dict[int, bool]:
     """Whether each marked claim, by its index, lacks support."""
     said: dict[int, bool] = {}
     for mark in marks:
-        span = None if mark.chars is None else _span_at(answer, mark.chars)
+        span = _marked_span(answer, mark)
         if span is None:
             continue
         if span.is_claim:

@@ -32,6 +32,7 @@ from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOption
 from attribeam.logs.traces.trace_log import ExportRows, Seen, TableFile, checked, log_schema, passages_table
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
+from attribeam.schemas.files import check_apart
 from attribeam.schemas.qa_record import labelled_log_schema, reading_stage
 from attribeam.schemas.run_manifest import ReadingNote
 
@@ -241,12 +242,6 @@ def check_output(output: Path | None, *, overwrite: bool) -> None:
         raise UsageError(f"--output should be a file in an existing directory, was: {output}")
     if os.path.lexists(output) and not overwrite:
         raise UsageError(f"{output} exists already; name another --output, or replace it with --overwrite")
-
-
-def check_apart(output: Path, paths: Sequence[str]) -> None:
-    """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
-    if output.exists() and any(Path(path).exists() and output.samefile(path) for path in paths):
-        raise UsageError(f"{output} is one of the files to read; write the log elsewhere")
 
 
 def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:

@@ -133,6 +133,14 @@ class AuditDirectory:
         return sum_counts(chunk.counts for chunk in self.chunks)
 
     @property
+    def files(self) -> Iterator[str]:
+        """All files that the audit consists of, and the logs that it read."""
+        committed = CommittedChunks(self.root, self.storage)
+        yield committed.path(RUN_MANIFEST)
+        yield from (committed.path(CHUNKS, f"{one.chunk}.json") for one in self.chunks)
+        yield from (*self.evidence_files, *self.dead_letter_files, *(one.path for one in self.manifest.inputs))
+
+    @property
     def incomplete(self) -> str | None:
         """A warning about an audit that is not done; None if it is."""
         if self.manifest.status is RunStatus.DONE:

@@ -38,6 +38,8 @@ DAMAGED = "damaged"
 """The status of an audit whose manifest cannot be read."""
 _MARKER = "_attribeam"
 PAGE = "report.html"
+_METRICS = "metrics.json"
+READ_FILES = (RUN_MANIFEST, _METRICS)
 _DATE = re.compile(r"(?<!\d)(20\d\d)(?:[-_]?|/(?:month=)?)([01]\d)(?:[-_]?|/(?:day=)?)([0-3]\d)(?!\d)")
 _LATEST = datetime(2999, 12, 31, tzinfo=UTC).timestamp()
 
@@ -154,7 +156,7 @@ def _last_date(paths: Iterable[str]) -> datetime | None:
 
 def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
     try:
-        found = read_json(_Metrics, _content(folder / "metrics.json"), extra="ignore")
+        found = read_json(_Metrics, _content(folder / _METRICS), extra="ignore")
     except FileNotFoundError:
         return replace(entry, note="it has no metrics.json")
     except (OSError, ValueError):

@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from attribeam.report.audit_history import (
     BEFORE,
     PAGE,
+    READ_FILES,
     WATCHED,
     Alert,
     AuditEntry,
@@ -31,6 +32,7 @@ from attribeam.report.html_page import asset, security_policy, template
 from attribeam.report.messages import STANDARD_OUTPUT, as_private_as, check_output, one_line, write_lines
 from attribeam.report.overview import SUPPORTS, SupportCounts, Timeline, timeline
 from attribeam.schemas.errors import ExitCode, UsageError
+from attribeam.schemas.files import check_apart
 
 _HEADER = ("date (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
 _MOST_ALERTS = 20
@@ -58,6 +60,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if arguments.output == STANDARD_OUTPUT:
             raise UsageError("--output should be a file for the page; the table goes to standard output")
         check_output(arguments.output)
+        check_apart(arguments.output, (one / name for one in audit_folders(arguments.folder) for name in READ_FILES))
     entries = read_history(arguments.folder)
     if arguments.by is not None and arguments.by not in (known := _column_values(entries)):
         if known:

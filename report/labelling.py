@@ -20,9 +20,11 @@ from pathlib import Path
 from statistics import fmean
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from attribeam.logs.privacy import MASK
 from attribeam.report.answer_ranking import rank_answers
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import TEXTS_HELP, AuditedLogs, embedded_answers
@@ -30,6 +32,7 @@ from attribeam.report.messages import Messages, as_private_as, check_output, wri
 from attribeam.report.report_command import positive_count
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.evidence_record import VERDICTS, SpanEvidence, Support
+from attribeam.schemas.files import check_apart
 from attribeam.schemas.qa_record import CharRange, QARecord, RowSource
 
 QUESTION = "support"
@@ -149,6 +152,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_output(arguments.output)
     listed = None if arguments.records is None else _record_ids(arguments.records)
     audit = AuditDirectory.open(arguments.audit)
+    check_apart(arguments.output, [*audit.files, *([] if arguments.records is None else [arguments.records])])
     logs = AuditedLogs.of(audit, texts=arguments.texts)
     ids = None if listed is None else [*dict.fromkeys(map(logs.redactor.mask, listed))]
     where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
@@ -188,19 +192,28 @@ def _record_ids(path: Path) -> list[str]:
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
 _NEEDED = ("record_id", "label")
 _COLUMNS = (
-    *_NEEDED, "source_file", "source_row", "span_index", "char_start", "char_end", "mark", "note", "reviewer",
-    "marked_at",
+    *_NEEDED, "source_file", "source_row", "span_index", "char_start", "char_end", "text", "mark", "note",
+    "reviewer", "marked_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What people said of the claim at ``chars``, or of a whole answer, which stood in the row ``source`` if known."""
+    """What people said of the claim at ``chars``, or of a whole answer, which stood in the row ``source`` if known.
+
+    ``text`` are the claim's words as the page showed them, empty where the file has none.
+    """
 
     record_id: str
     chars: CharRange | None
     supported: bool
     source: RowSource | None = None
+    text: str = ""
+
+    def may_be_of(self, text: str) -> bool:
+        """Whether this may be the marked text: its letters are (spreadsheets rewrite numbers), or one shows none."""
+        own, other = ("".join(filter(str.isalpha, one)).casefold() for one in (self.text, text))
+        return own == other or not own or not other or MASK in self.text + text
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +257,13 @@ def read_marks(files: Sequence[Path]) -> Marks:
     Raises ``DataError`` if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
     said = [*_marks_in(files)]
-    labels = {place: {one.supported for one in own} - {None} for place, own in _newest(said).items()}
-    agreed = ((place, found) for place, found in labels.items() if len(found) == 1)
-    return Marks(
-        marks=tuple(Mark(name, chars, found == {True}, source) for (name, chars, source), found in agreed),
-        silent=sum(one.supported is None for one in said),
-        disputed=sum(len(found) > 1 for found in labels.values()),
-    )
+    marks, disputed = [], 0
+    for (name, chars, source), own in _newest(said).items():
+        labels = {one.supported for one in own if one.supported is not None}
+        disputed += len(labels) > 1
+        if len(labels) == 1:
+            marks.append(Mark(name, chars, labels == {True}, source, str(own[0].row.get("text") or "")))
+    return Marks(tuple(marks), silent=sum(one.supported is None for one in said), disputed=disputed)
 
 
 def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
@@ -413,7 +426,11 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
 
 
 def _parquet_rows(file: Path) -> Iterator[Mapping[str, object]]:
-    """Rows of a Parquet file; times become texts, which Python's own could not hold."""
+    """Rows of a Parquet file; times, which Python's own could not hold, become texts as in the other formats."""
     table = pq.read_table(file, columns=[name for name in pq.read_schema(file).names if name in _COLUMNS])
-    columns = [one.cast(pa.string()) if pa.types.is_temporal(one.type) else one for one in table.columns]
+    columns = [_iso_texts(one) if pa.types.is_temporal(one.type) else one for one in table.columns]
     yield from pa.table(columns, names=table.column_names).to_pylist()
+
+
+def _iso_texts(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring(times.cast(pa.string()), " ", "T")

@@ -31,6 +31,7 @@ from attribeam.report.messages import (
 )
 from attribeam.schemas import VERDICTS, AnswerKind, SpanEvidence, Support
 from attribeam.schemas.errors import RunError, UsageError
+from attribeam.schemas.files import check_apart
 
 _MESSAGES = Messages("attribeam report")
 HTML, MARKDOWN, CSV, JSONL = "html", "md", "csv", "jsonl"
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check_usage(arguments)
     audit = AuditDirectory.open(arguments.audit)
+    check_apart(arguments.output, audit.files)
     if arguments.format == HTML:
         _write_page(arguments, audit)
     else:
@@ -100,6 +102,7 @@ def _write_page(arguments: argparse.Namespace, audit: AuditDirectory) -> None:
     from attribeam.report.html_page import DEFAULT_PAGE_ANSWERS, html_page
 
     previous = None if arguments.previous is None else AuditDirectory.open(arguments.previous)
+    check_apart(arguments.output, () if previous is None else previous.files)
     answers = arguments.answers or DEFAULT_PAGE_ANSWERS
     page = html_page(audit, previous=previous, answers=answers, texts=arguments.texts, title=arguments.title)
     with as_private_as([audit.root] if previous is None else [audit.root, previous.root]):

@@ -20,7 +20,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from attribeam.schemas.errors import DataError
+from attribeam.schemas.errors import DataError, UsageError
 
 LARGEST_FILE = 2**24
 """Bytes of the largest JSON file that is read, unless its reader says otherwise."""
@@ -138,6 +138,12 @@ UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.new")
 def unfinished_name() -> str:
     """A name that nothing has, and that no pattern of a user finds."""
     return f".{uuid4().hex}.new"
+
+
+def check_apart(output: str | Path, paths: Iterable[str | Path]) -> None:
+    """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
+    if Path(output).exists() and any(Path(path).exists() and Path(path).samefile(output) for path in paths):
+        raise UsageError(f"--output {output} is one of the files to read; name another one")
 
 
 @contextmanager

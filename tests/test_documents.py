@@ -56,6 +56,14 @@ def test_a_page_of_the_site_links_to_the_site_only(page):
     assert [str(target) for target in targets if not target.is_relative_to(DOCS)] == []
 
 
+@pytest.mark.parametrize("name", ["design.md", "method.md"])
+def test_files_of_the_code_that_a_page_names_are_there(name):
+    code = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
+    named = set(re.findall(r"[\w/]+\.py\b", (DOCS / name).read_text(encoding="utf-8")))
+    assert named
+    assert [one for one in sorted(named) if not any(f"/{path}".endswith(f"/{one}") for path in code)] == []
+
+
 def test_constraints_pin_every_direct_dependency_exactly():
     lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines)

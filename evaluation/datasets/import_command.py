@@ -33,7 +33,6 @@ from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, match_files
 from attribeam.logs.import_run import (
     add_trace_arguments,
-    check_apart,
     check_output,
     given_trace_options,
     import_foreign_log,
@@ -44,7 +43,7 @@ from attribeam.logs.reader import reader_named
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.files import new_file
+from attribeam.schemas.files import check_apart, new_file
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,

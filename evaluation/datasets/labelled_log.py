@@ -41,6 +41,7 @@ from attribeam.schemas.qa_record import (
 )
 
 _DEFAULT_OPTIONS = LogOptions()
+_SUPPORT = (UNSUPPORTED_SPANS, SPAN_LABELS, ANSWER_SUPPORTED)
 _LABEL_COLUMNS = (SPAN_LABELS, UNSUPPORTED_SPANS, LABEL_GROUP, ANSWER_SUPPORTED, FAITHFULNESS, ERROR_KINDS, "split")
 
 
@@ -68,7 +69,7 @@ def load_judged_log(path: Path, options: LogOptions = _DEFAULT_OPTIONS) -> Judge
     They did so by ``unsupported_spans``, the spans' ``supported`` or ``answer_supported``. Rows in which all of these
     are null are skipped (``not_judged``).
     """
-    return _read(path, options, (UNSUPPORTED_SPANS, SPAN_LABELS, ANSWER_SUPPORTED), _judged)
+    return _read(path, options, _SUPPORT, _judged)
 
 
 def _read(
@@ -78,9 +79,10 @@ def _read(
     log = QALog(str(path), options)
     names = log.check().column_names
     if not any(name in names for name in needed):
+        of_support = next((f"those in {name} are for --measure support; " for name in _SUPPORT if name in names), "")
         raise DataError(
             f"data file {path} should have labels in a column {' or '.join(needed)}, "
-            f"{columns_like(needed[0], names)}; see 'Labels' in docs/schema.md"
+            f"{columns_like(needed[0], names)}; {of_support}see 'Labels' in docs/schema.md"
         )
     labels = tuple(name for name in _LABEL_COLUMNS if name in names)
 
@@ -365,7 +367,7 @@ def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
 
     Marked claims are the ranges that people looked at; a mark on the whole answer says whether all of it is supported.
     Answers that the audit or its logs do not have any more are skipped (``not_in_audit``, ``text_gone``). Raises
-    ``DataError`` if the marks cannot be read, or a claim ends beyond its answer; ``RunError`` if a file of the audit
+    ``DataError`` if the marks cannot be read, or a claim is not in its answer; ``RunError`` if a file of the audit
     cannot be read.
     """
     marks = read_marks([path]).marks
@@ -383,13 +385,13 @@ def load_marks(path: Path, audit: AuditDirectory) -> JudgedDataset:
 
 
 def _answer_of_marks(record: QARecord, marks: Sequence[Mark], path: Path) -> JudgedAnswer:
-    length = len(record.answer)
-    claims = sorted((mark.chars, mark.supported) for mark in marks if mark.chars is not None)
-    if any(chars.char_end > length for chars, _ in claims):
+    length, placed = len(record.answer), [(mark.chars, mark) for mark in marks if mark.chars is not None]
+    if any(chars.char_end > length or not mark.may_be_of(chars.of(record.answer)) for chars, mark in placed):
         raise DataError(
-            f"marks file {path}: a claim of {record.record_id!r} ends beyond its answer's {length} characters; the "
-            "marks are of another version of the log"
+            f"marks file {path}: a marked claim of {record.record_id!r} does not stand in its answer of {length} "
+            "characters; the marks are of another version of the log, or of other answers with the same ids"
         )
+    claims = sorted((chars, mark.supported) for chars, mark in placed)
     judged = tuple(chars for chars, _ in claims) or None
     unsupported = tuple(UnsupportedRange(chars) for chars, supported in claims if not supported)
     return JudgedAnswer(

@@ -1,4 +1,4 @@
-// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 4de90e03112933cde76df3d273ddf0b92c007ea18801d63394d68f782c7f1d3a
+// Bundle of report/page_scripts, made by report/vendor/make_bundles.sh; sources sha256 5a5cc215c21403a2d4fcdcd27d037dc4173208742d9c12902abd770ddbbb218f
 "use strict";
 (() => {
   // elements.js
@@ -2069,7 +2069,7 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     for (const row2 of rows) {
       const place2 = placeOf2(row2);
       if (!place2) strange += 1;
-      else if (takeMark(...place2, entryOf(row2))) taken += 1;
+      else if (takeMark(...place2, entryOf(row2, ...place2))) taken += 1;
       else older += 1;
     }
     keepMarks();
@@ -2124,9 +2124,10 @@ evidence in ${plural(use.answers, "answer")}${use.retrieved === null ? "" : `, r
     const index = same < 0 ? item.spans.findIndex(fits) : same;
     return index < 0 ? null : [item, index];
   }
-  function entryOf(row2) {
+  function entryOf(row2, item, spanIndex) {
+    const labelled = row2.label ? MARKS.find((mark) => labelOf(item, spanIndex, mark) === row2.label) : void 0;
     return {
-      mark: MARKS.includes(row2.mark) ? row2.mark : "",
+      mark: labelled ?? (MARKS.includes(row2.mark) ? row2.mark : ""),
       note: row2.note ?? "",
       at: row2.marked_at ?? "",
       by: row2.reviewer ?? ""

@@ -188,7 +188,7 @@ async function importMarks(file) {
   for (const row of rows) {
     const place = placeOf(row);
     if (!place) strange += 1;
-    else if (takeMark(...place, entryOf(row))) taken += 1;
+    else if (takeMark(...place, entryOf(row, ...place))) taken += 1;
     else older += 1;
   }
   keepMarks();
@@ -256,9 +256,11 @@ function placeOf(row) {
   return index < 0 ? null : [item, index];
 }
 
-function entryOf(row) {
+/** What a row says of a place. Its label decides: "right" means something else where this page has another verdict. */
+function entryOf(row, item, spanIndex) {
+  const labelled = row.label ? MARKS.find((mark) => labelOf(item, spanIndex, mark) === row.label) : undefined;
   return {
-    mark: MARKS.includes(row.mark) ? row.mark : "",
+    mark: labelled ?? (MARKS.includes(row.mark) ? row.mark : ""),
     note: row.note ?? "",
     at: row.marked_at ?? "",
     by: row.reviewer ?? "",

@@ -51,6 +51,13 @@ def test_thresholds_move_to_where_marks_part_and_a_verdict_can_be_read(made, mar
     assert [part in text for part in wanted] == [True, True, True, False]
 
 
+def test_a_mark_on_other_words_is_left_out(made, tmp_path, capsys):
+    first, *rest = claim_marks(range(ANSWERS))
+    marks = save(tmp_path / "marks.jsonl", [first | {"text": "The boat sinks"}, *rest])
+    assert calibrate(made, marks, tmp_path / "verdict") == 0
+    assert "240 marks: 119 answers and 239 claims (1 not in this audit left out)" in capsys.readouterr().out
+
+
 def test_use_of_a_verdict_that_reads_a_decoder_names_the_decoder(marks, tmp_path, capsys):
     digest = load_verdict_model(verdict_directory("smollm2-135m")).digest[:16]
     audit = ferry_audit(tmp_path / "audit", ANSWERS, models={"verdict_model": digest, "language_model": "Smol"})

@@ -43,6 +43,13 @@ def data(tmp_path):
     return write_rows(tmp_path / "dev.jsonl", ROWS)
 
 
+def test_figures_do_not_take_the_place_of_the_labelled_data(data, capsys):
+    before = data.read_bytes()
+    assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", data) == 2
+    assert "is one of the files to read" in capsys.readouterr().err
+    assert data.read_bytes() == before
+
+
 def test_report_and_table_have_one_entry_per_method_with_all_fields(tmp_path, data, capsys):
     output = tmp_path / "figures.json"
     assert evaluate("--dataset", "quotesum", "--data", data, "--method", "words", "--output", output) == 0
@@ -214,6 +221,7 @@ def test_hidden_state_methods_run_alone_at_the_middle_layer(files, tmp_path):
     assert (union["method"], average["method"]) == ("hss-union-dep", "hss-avg")
     assert union["failed_rows"] == average["failed_rows"] == []
     assert (union["provenance"]["hidden_layer"], union["provenance"]["passage_score"]) == ("2", "top5-mean")
+    assert "method" not in union["provenance"]  # the audit's, which did not run
 
 
 @pytest.fixture(scope="module")

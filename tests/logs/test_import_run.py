@@ -352,7 +352,7 @@ def test_output_that_is_read_is_refused_and_stays_as_it_was(tmp_path, capsys):
     path = Path(write_lines(tmp_path / "a.jsonl", ragas()))
     before = path.read_bytes()
     assert run("ragas", "--data", tmp_path, "--output", path, "--overwrite") == ExitCode.BAD_USAGE
-    assert "a.jsonl is one of the files to read; write the log elsewhere" in capsys.readouterr().err
+    assert "a.jsonl is one of the files to read; name another one" in capsys.readouterr().err
     assert path.read_bytes() == before
 
 

@@ -52,6 +52,14 @@ def test_the_page_is_as_private_as_the_most_private_of_its_audits(tmp_path):
         os.umask(before)
 
 
+@pytest.mark.parametrize("name", ["run_manifest.json", "metrics.json"])
+def test_the_page_takes_the_place_of_no_file_that_was_read(tmp_path, name):
+    file = made_night(tmp_path, 0) / name
+    before = file.read_bytes()
+    assert main(["history", str(tmp_path), "--output", str(file)]) == 2
+    assert file.read_bytes() == before
+
+
 def test_claims_by_a_column_are_told(tmp_path, capsys):
     made_night(tmp_path, 0, groups={"team": [("harbour", 90, 10), (None, 1, 1)]})
     made_night(tmp_path, 1, groups={"team": [("harbour", 50, 50), ("pier", 2, 6)]})

@@ -5,6 +5,7 @@ import math
 import random
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 
 import pyarrow as pa
@@ -109,12 +110,30 @@ def test_chosen_records_are_exported_and_unknown_ids_are_counted(audit, tmp_path
     assert "2 answers of the 3 ids of --records were audited" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["export --format argilla", "report", "report --format csv"])
+def test_no_file_of_the_audit_and_no_log_of_it_is_replaced(audit, capsys, command):
+    files = [audit.log, *(path for path in audit.root.rglob("*") if path.suffix in (".json", ".parquet"))]
+    before = [path.read_bytes() for path in files]
+    for path in files:
+        assert main([*command.split(), "--audit", str(audit.root), "--output", str(path)]) == ExitCode.BAD_USAGE
+        assert "is one of the files to read" in capsys.readouterr().err
+    assert len(files) > 3
+    assert [path.read_bytes() for path in files] == before
+
+
 def test_without_its_log_there_is_nothing_to_label(audit, tmp_path, capsys):
     audit.log.unlink()
     output = tmp_path / "tasks.json"
     assert export(audit, output) == ExitCode.FAILED
     assert "3 answers are left out" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_the_list_of_ids_is_not_replaced(audit, tmp_path):
+    ids = tmp_path / "ids.txt"
+    ids.write_text("ferry-1\n")
+    assert export(audit, ids, "--records", str(ids)) == ExitCode.BAD_USAGE
+    assert ids.read_text() == "ferry-1\n"
 
 
 @pytest.mark.parametrize(("text", "message"), [("\n \n", "has none"), (None, "one record_id a line: ")])
@@ -154,6 +173,22 @@ def test_every_format_that_the_page_saves_is_read(tmp_path, ending):
     found = read_marks([file])
     assert found.marks == EXPECTED
     assert (found.silent, found.disputed) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("saved", "shown", "same"),
+    [
+        ("at noon", "at noon", True),
+        ("at noon", "at dawn", False),
+        ("1250 cars", "1,250 cars", True),  # as a spreadsheet writes it
+        ("", "at noon", True),
+        ("█████ at noon", "Anna, at noon", True),
+    ],
+)
+def test_a_mark_is_of_the_words_that_it_was_made_on(tmp_path, saved, shown, same):
+    row = {**mark("supported", "Ada", "2026"), "char_start": 0, "char_end": 9, "text": saved}
+    (found,) = read_marks([written(tmp_path / "marks.jsonl", row)]).marks
+    assert found.may_be_of(shown) is same
 
 
 def written(path, *rows):
@@ -295,6 +330,13 @@ def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path, unit, zone
     columns = {"record_id": ["a", "a"], "label": ["supported", "unsupported"], "marked_at": times, "note": times}
     pq.write_table(pa.table(columns), tmp_path / "marks.parquet")
     assert read_marks([tmp_path / "marks.parquet"]).marks == (Mark("a", None, True),)
+
+
+def test_of_two_marks_on_one_day_the_newer_counts_in_whatever_format_it_was_saved(tmp_path):
+    morning = written(tmp_path / "1.jsonl", mark("supported", "Ada", "2026-01-02T08:00:00.000Z"))
+    evening = mark("unsupported", "Ada", datetime(2026, 1, 2, 20, tzinfo=UTC))
+    pq.write_table(pa.Table.from_pylist([evening]), tmp_path / "2.parquet")
+    assert read_marks([tmp_path / "2.parquet", morning]).marks == (Mark("a", None, False),)
 
 
 @pytest.mark.parametrize("column", ["record_id", "label", "char_start", "source_row"])

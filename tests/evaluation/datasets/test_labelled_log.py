@@ -110,6 +110,9 @@ def test_log_without_labels_is_an_error_that_says_where_they_are_described(tmp_p
     pq.write_table(pa.table(columns), tmp_path / "l")
     with pytest.raises(DataError, match=r"labels in a column span_labels, the file has: .*'Labels' in docs/schema\.md"):
         load_log(tmp_path / "l")
+    pq.write_table(pa.table(columns | {"answer_supported": [True]}), tmp_path / "l")
+    with pytest.raises(DataError, match="; those in answer_supported are for --measure support; see 'Labels'"):
+        load_log(tmp_path / "l")
 
 
 def test_grade_that_is_no_number_is_an_error_with_file_row_and_column(tmp_path):
@@ -134,6 +137,13 @@ def test_marked_claims_are_the_ranges_that_people_looked_at(made, tmp_path):
     assert [one.chars for one in lacking.unsupported or ()] == [CARS]
     assert not lacking.is_supported
     assert (whole.unsupported, whole.judged, whole.answer_supported) == (None, None, True)
+
+
+@pytest.mark.parametrize("wrong", [{"text": "The boat sinks"}, {"char_end": 10_000}])
+def test_marks_of_other_answers_with_the_same_ids_are_refused(made, tmp_path, wrong):
+    file = save(tmp_path / "marks.jsonl", [claim_marks([0])[0] | wrong])
+    with pytest.raises(DataError, match=r"claim of 'ferry-0' does not stand in its answer of \d+ characters"):
+        load_marks(file, AuditDirectory.open(made.root))
 
 
 def test_answers_that_are_not_there_any_more_are_skipped(made, tmp_path):

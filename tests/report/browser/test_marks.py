@@ -223,6 +223,17 @@ def test_an_older_mark_does_not_replace_a_newer_one_and_strangers_are_counted(pa
     assert page.one('[data-mark="wrong"]').get_attribute("aria-pressed") == "true"
 
 
+def test_a_mark_from_a_page_with_another_verdict_says_the_same_here(page, harbour, tmp_path):
+    """Where the other page called the answer supported, this one has it flagged: "right" there is "wrong" here."""
+    row = {"record_id": "ferry-0", "span_index": None, "mark": "right", "label": "supported", "marked_at": "2026-01-01"}
+    (tmp_path / "first.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    page.open(harbour.page, "#answers/1")
+    open_menu(page)
+    page.one("#mark-import").send_keys(str(tmp_path / "first.jsonl"))
+    page.wait(lambda: page.one("#mark-count").text == "1")
+    assert badges(page) == {"row-0": "wrong"}
+
+
 def test_a_file_that_holds_no_marks_is_refused_with_the_way_out(page, harbour, tmp_path):
     page.open(harbour.page, "#answers/1")
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
