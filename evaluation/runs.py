@@ -142,7 +142,7 @@ def run_description(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, str]:
-    """What the figures of all methods depend on; each figure names its own method."""
+    """What the figures of all methods depend on."""
     provenance = {"python_version": platform.python_version(), "numpy_version": np.__version__}
     if models.parser is not None:
         provenance["parser"] = models.parser.identity
@@ -152,7 +152,7 @@ def provenance_of(args: argparse.Namespace, models: LoadedModels) -> dict[str, s
         hidden = models.attention.layer_count // 2 if models.hidden_layer is None else models.hidden_layer
         provenance |= models.attention.provenance()
         provenance |= {"hidden_layer": str(hidden), "passage_score": str(args.passage_score)}
-        del provenance["method"]
+        del provenance["method"]  # the audit's, which need not have run
     return provenance
 
 
@@ -202,15 +202,16 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
     scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     single = sum(len(answer.spans) for answer in dataset.answers if len(answer.record.passages) == 1)
     strict = args.strict_isolation
+    provenance = provenance_of(args, models)
     description = run_description(args) | {
         "skipped_rows": dataset.skipped,
         "single_passage_spans": single,
-        "provenance": provenance_of(args, models),
         "strict_isolation": strict,
     }
     remarks = comparison_remarks(scores, dataset.skipped, single_passage_spans=single, strict_isolation=strict)
     title = f"{args.dataset} ({args.data.name}): {scores[0].spans} spans of {scores[0].rows} answers"
-    return Figures([asdict(score) | description for score in scores], comparison_table(scores, remarks, title=title))
+    entries = [asdict(one) | description | {"provenance": provenance | {"method": one.method}} for one in scores]
+    return Figures(entries, comparison_table(scores, remarks, title=title))
 
 
 def evaluate_citations(args: argparse.Namespace) -> Figures:
