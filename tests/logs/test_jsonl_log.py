@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,8 +166,8 @@ def test_field_whose_objects_have_ever_new_members_is_no_column(tmp_path, monkey
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"record_id": 7, "answer": "a secret"}', "one type in field 'record_id'"),
-        ('{"passages": "a secret"}', "one type in field 'passages'"),
+        ('{"record_id": 7, "answer": "a secret"}', "column 'record_id' should have values of one type"),
+        ('{"passages": "a secret"}', "column 'passages' should have values of one type"),
     ],
 )
 def test_broken_line_is_an_error_that_names_the_place_and_no_text(line, problem, tmp_path):
@@ -175,6 +176,12 @@ def test_broken_line_is_an_error_that_names_the_place_and_no_text(line, problem,
     with pytest.raises(LogFormatError, match=rf"log\.jsonl.*{problem}") as caught:
         QALog(str(path), JSONL).check()
     assert "secret" not in str(caught.value)
+
+
+def test_field_that_nobody_asks_for_needs_no_type(tmp_path):
+    rows = [log_row(0, prompt="Say it.", meta={"k": 1}), log_row(1, prompt=[{"role": "user"}], meta={"k": "none"})]
+    path = write_jsonl(tmp_path / "log.jsonl", [{"meta": 0}, *rows])
+    assert [isinstance(one, QARecord) for one in QALog(path, JSONL).outcomes()] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +219,9 @@ def test_value_of_64_levels_is_read(tmp_path):
 def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path, wrong):
     rows = [log_row(number, clicks=number) for number in range(BATCH_ROWS + 9)]
     rows[BATCH_ROWS + 4]["clicks"] = wrong
-    with pytest.raises(LogFormatError, match=rf"field 'clicks', .* row {BATCH_ROWS + 4} has another one"):
-        QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL).check()
+    log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), replace(JSONL, extra_columns=("clicks",)))
+    with pytest.raises(LogFormatError, match=rf"column 'clicks' .* row {BATCH_ROWS + 4} has another one"):
+        log.check()
 
 
 @pytest.mark.parametrize("fraction_row", [BATCH_ROWS, 1])
