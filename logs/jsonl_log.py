@@ -20,6 +20,9 @@ from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
+GZIP = b"\x1f\x8b"
+"""What a gzipped file begins with."""
+
 MOST_BYTES = 1 << 26
 """The longest record that is read from JSON, 64 MiB; parsed, it takes up to 30 times as much memory."""
 
@@ -144,6 +147,9 @@ def _read_outline(file: BinaryIO) -> _Outline:
         types.add(block, row_count)
         row_count += len(block)
     if fault is not None and not has_objects:
+        file.seek(0)
+        if file.read(2) == GZIP:
+            raise LogFormatError("should be JSON lines, is gzipped; unpack it first")
         raise LogFormatError(f"{fault}; if the file is of another format, name that with --log-format")
     return _Outline(types.schema(), row_count, tuple(blocks))
 

@@ -1,5 +1,6 @@
 """JSON lines: the same rows, faults and types as those of a Parquet file."""
 
+import gzip
 import io
 import json
 import re
@@ -120,6 +121,9 @@ def test_file_without_any_object_is_of_another_format(tmp_path):
         (tmp_path / "log.jsonl").write_text(content)
         with pytest.raises(LogFormatError, match=r"log\.jsonl' line at byte 0 should .*name that with --log-format"):
             QALog(str(tmp_path / "log.jsonl"), JSONL).check()
+    (tmp_path / "log.jsonl").write_bytes(gzip.compress(json.dumps(log_row(0)).encode()))
+    with pytest.raises(LogFormatError, match=r"log\.jsonl' should be JSON lines, is gzipped; unpack it first"):
+        QALog(str(tmp_path / "log.jsonl"), JSONL).check()
 
 
 def test_long_line_is_read_once(monkeypatch):
