@@ -221,6 +221,14 @@ def is_carried(field: pa.Field) -> bool:
     return _CARRIED in (field.metadata or {})
 
 
+_UNREADABLE = b"attribeam.unreadable"
+
+
+def unreadable(name: str, why: str) -> pa.Field:
+    """A column that has no type of Arrow's, which is an error where somebody asks for it; ``why`` follows its name."""
+    return pa.field(name, pa.null(), metadata={_UNREADABLE: why.encode()})
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnPart:
     """A column to read; where its items are structs, only their ``members`` (None: the whole column)."""
@@ -350,6 +358,8 @@ def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema:
     column = mapping.get(field.name, field.name)
     if not field.needed and (column == "" or (field.name not in mapping and column not in schema.names)):
         return None
+    if field.name in _NOT_READ and column in schema.names:
+        return column
     kind = _type_of(column, file, schema, way_out=f"name the column of this field with --columns {field.name}=...")
     if not field.needed and pa.types.is_null(kind):
         return None
@@ -435,7 +445,10 @@ def _unknown_zone(kind: pa.DataType) -> str | None:
 def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.DataType:
     indices = schema.get_all_field_indices(column)
     if len(indices) == 1:
-        return schema.field(indices[0]).type
+        found = schema.field(indices[0])
+        if why := (found.metadata or {}).get(_UNREADABLE):
+            raise LogFormatError(f"{file}: column {shown(column)!r} {why.decode()}")
+        return found.type
     found = "more than one" if indices else "none"
     hint = "" if indices else did_you_mean(column, schema.names, alike=0.75)
     raise LogFormatError(

@@ -14,11 +14,14 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from attribeam.logs.columns import MOST_LEVELS, ColumnPart, with_leaves
+from attribeam.logs.columns import MOST_LEVELS, ColumnPart, unreadable, with_leaves
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
+
+GZIP = b"\x1f\x8b"
+"""What a gzipped file begins with."""
 
 MOST_BYTES = 1 << 26
 """The longest record that is read from JSON, 64 MiB; parsed, it takes up to 30 times as much memory."""
@@ -144,6 +147,9 @@ def _read_outline(file: BinaryIO) -> _Outline:
         types.add(block, row_count)
         row_count += len(block)
     if fault is not None and not has_objects:
+        file.seek(0)
+        if file.read(2) == GZIP:
+            raise LogFormatError("should be JSON lines, is gzipped; unpack it first")
         raise LogFormatError(f"{fault}; if the file is of another format, name that with --log-format")
     return _Outline(types.schema(), row_count, tuple(blocks))
 
@@ -198,11 +204,12 @@ class _Types:
     def __init__(self) -> None:
         self._types: dict[str, pa.DataType] = {}
         self._members: dict[str, set[str]] = {}
+        self._mixed: dict[str, pa.Field] = {}
 
     def schema(self) -> pa.Schema:
-        """The fields that have a type; one whose objects are keyed by what differs from row to row has none."""
+        """The fields, those of several types last; one whose objects have ever new members is none."""
         narrow = {name: one for name, one in self._types.items() if len(self._members[name]) <= _MOST_MEMBERS}
-        return pa.schema(list(narrow.items()))
+        return pa.schema([*narrow.items(), *self._mixed.values()])
 
     def add(self, block: Sequence[tuple[int, _Object | RowFault]], first_row: int) -> None:
         """Widen the types to what further rows hold."""
@@ -215,9 +222,13 @@ class _Types:
             for _, value in found:
                 if len(known) <= _MOST_MEMBERS:
                     known.update(_members(value))
-            if len(known) <= _MOST_MEMBERS:
+            if len(known) <= _MOST_MEMBERS and name not in self._mixed:
                 values = [(row, _encoded(value)) for row, value in found]
-                self._types[name] = _wider_type(name, self._types.get(name), values)
+                try:
+                    self._types[name] = _wider_type(self._types.get(name), values)
+                except LogFormatError as error:
+                    self._mixed[name] = unreadable(name, str(error))
+                    self._types.pop(name, None)
 
 
 def _members(value: object, path: str = "") -> Iterator[str]:
@@ -230,7 +241,7 @@ def _members(value: object, path: str = "") -> Iterator[str]:
             yield from _members(one, path)
 
 
-def _wider_type(name: str, known: pa.DataType | None, found: Sequence[tuple[int, object]]) -> pa.DataType:
+def _wider_type(known: pa.DataType | None, found: Sequence[tuple[int, object]]) -> pa.DataType:
     try:
         return _with_type(known, [value for _, value in found])
     except (pa.ArrowException, OverflowError):
@@ -239,8 +250,8 @@ def _wider_type(name: str, known: pa.DataType | None, found: Sequence[tuple[int,
                 known = _with_type(known, [value])
             except (pa.ArrowException, OverflowError):
                 raise LogFormatError(
-                    f"should have values of one type in field {name!r}, and whole numbers below 2**63; row {row} has "
-                    "another one; clean the log, or write such values as strings in all rows"
+                    f"should have values of one type, and whole numbers below 2**63; row {row} has another one; clean "
+                    "the log, or write such values as strings in all rows"
                 ) from None
         return known
 

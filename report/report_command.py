@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--audit", required=True, metavar="DIR", help="the output directory of attribeam audit, or its URI")
     add("--output", required=True, metavar="FILE", help="the file to write; - for standard output, not with html")
     add(
-        "--format", choices=[HTML, CSV, JSONL, MARKDOWN], default=HTML,
+        "--format", choices=[HTML, CSV, JSONL, MARKDOWN],
         help="html: a page; csv, jsonl: all rows, csv for spreadsheets; md: a digest of the riskiest answers "
-        "(default: %(default)s)",
+        "(default: as --output ends, else html)",
     )  # fmt: skip
     add(
         "--rows", choices=[EVIDENCE, DEAD_LETTERS], default=EVIDENCE,
@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace) -> None:
     Raises ``UsageError`` if the options do not go together, or there is no such audit; ``RunError`` if something cannot
     be read or written.
     """
+    ending = arguments.output.rpartition(".")[2]
+    arguments.format = arguments.format or (ending if ending in (CSV, JSONL, MARKDOWN) else HTML)
     _check_usage(arguments)
     audit = AuditDirectory.open(arguments.audit)
     check_apart(arguments.output, audit.files)

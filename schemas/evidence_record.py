@@ -205,11 +205,8 @@ class SpanEvidence:
 
     @property
     def is_claim(self) -> bool:
-        """True for a claim itself, and for a span without one that has a verdict all the same.
-
-        False for what takes its verdict from a claim, for what claims nothing and for what is not judged.
-        """
-        return self.is_counted and self.support not in (Support.NO_CLAIM, Support.NOT_JUDGED)
+        """True for a claim itself; False for what takes its verdict from one, claims nothing or is not judged."""
+        return self.claim_index == self.span_index
 
     @property
     def is_counted(self) -> bool:
@@ -439,7 +436,7 @@ def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
     """True for each row that ``SpanEvidence.is_claim``."""
-    return pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=pa.array(CLAIM_SUPPORTS)))
+    return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), False)
 
 
 def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:

@@ -278,7 +278,7 @@ class SpanClaim:
 
     Attributes:
         claim_index: index of the span whose claim it belongs to, its own where it is a claim itself; None for a span
-            that claims nothing.
+            that claims nothing. In a language that is not read, a claim is one only if a passage repeats it.
         kind: ``CLAIM``, or why it is none.
         words: the words of the answer, ascending, that state the span's own part of a claim: without words that claim
             nothing, and for a claim without those of facts nested in it; empty for a span that claims nothing.
@@ -352,12 +352,14 @@ class _SpanClaims:
         kinds = [
             self._kind_of(left) if words else ClaimKind.DISCOURSE for words, left in zip(self._words, own, strict=True)
         ]
-        for head, kind, left in zip(self._heads(own, kinds), kinds, own, strict=True):
+        heads = {kind: self._heads(own, kinds, kind) for kind in (ClaimKind.CLAIM, ClaimKind.LANGUAGE)}
+        for number, (kind, left) in enumerate(zip(kinds, own, strict=True)):
+            head = heads[kind][number] if kind in heads else None
             if head is None:
                 yield SpanClaim(None, ClaimKind.DISCOURSE if kind == ClaimKind.CLAIM else kind)
             else:
-                stating = tuple(word for word in left if self._kinds[word] == ClaimKind.CLAIM)
-                yield SpanClaim(self._indices[head], ClaimKind.CLAIM, stating)
+                stating = tuple(word for word in left if self._kinds[word] == kind == ClaimKind.CLAIM)
+                yield SpanClaim(self._indices[head], kind, stating)
 
     def _kind_of(self, words: Sequence[int]) -> ClaimKind:
         """The kind of some words, by those that carry content; by all of them where none does."""
@@ -367,16 +369,16 @@ class _SpanClaims:
             return ClaimKind.CLAIM
         return max(dict.fromkeys(kinds), key=kinds.count)
 
-    def _heads(self, own: Sequence[Sequence[int]], kinds: Sequence[ClaimKind]) -> list[int | None]:
-        """For each span the span whose claim it belongs to; smaller spans are decided before those around them."""
+    def _heads(self, own: Sequence[Sequence[int]], kinds: Sequence[ClaimKind], kind: ClaimKind) -> list[int | None]:
+        """For each span of a kind the one whose claim it belongs to; smaller ones are decided before those around."""
         spans, heads = self._spans, list[int | None]([None] * len(self._spans))
         order = sorted(range(len(spans)), key=lambda one: len(self._words[one]))
         for number in order:
-            if spans[number].kind in _CLAIMING and kinds[number] == ClaimKind.CLAIM:
+            if spans[number].kind in _CLAIMING and kinds[number] == kind:
                 inner = [heads[child] for child in self._children[number] if heads[child] is not None]
-                left = sum(self._content[word] and self._kinds[word] == ClaimKind.CLAIM for word in own[number])
+                left = sum(self._content[word] and self._kinds[word] == kind for word in own[number])
                 heads[number] = inner[0] if inner and left < _FEWEST_CONTENT_WORDS else number
-        mentions = (one for one in order if spans[one].kind not in _CLAIMING and kinds[one] == ClaimKind.CLAIM)
+        mentions = (one for one in order if spans[one].kind not in _CLAIMING and kinds[one] == kind)
         for number in sorted(mentions, key=lambda one: self._parents[one] is not None):
             parent = self._parents[number]
             head = None if parent is None else heads[parent]

@@ -358,9 +358,9 @@ class _ReadAnswer:
         """What the record of a span says of its kind, its claim and the claim's verdict."""
         fields: dict[str, Any] = {"claim_kind": claim.kind, "claim_index": claim.claim_index}
         if claim.claim_index is None:
-            if claim.kind is ClaimKind.LANGUAGE:
-                return fields | self._in_another_language(found)
             return fields | {"support": Support.NO_CLAIM if claim.kind.is_judgeable else Support.NOT_JUDGED}
+        if claim.kind is ClaimKind.LANGUAGE:
+            return fields | self._in_another_language(found, self.row.found[claim.claim_index])
         verdict = verdicts.get(claim.claim_index)
         if verdict is None:
             return {"claim_kind": ClaimKind.DISCOURSE, "claim_index": None, "support": Support.NO_CLAIM}
@@ -371,12 +371,12 @@ class _ReadAnswer:
         )
         return fields | verdict | {"unsupported_words": within}
 
-    def _in_another_language(self, found: SpanEvidence) -> dict[str, Any]:
-        """Supported by the passage that the span copies, which becomes its best; else not judged."""
+    def _in_another_language(self, found: SpanEvidence, claim: SpanEvidence) -> dict[str, Any]:
+        """Supported by the passage that the span's claim copies, which becomes its best; else no claim, not judged."""
         stated = hide_ranges(self.row.record.answer, self.row.parsed.marked)
-        copied_share, index = self._literal.copied(found.chars.of(stated), preferred=found.top_passage_index)
+        copied_share, index = self._literal.copied(claim.chars.of(stated), preferred=claim.top_passage_index)
         if index is None or copied_share < _COPIED_SHARE:
-            return {"support": Support.NOT_JUDGED}
+            return {"claim_index": None, "support": Support.NOT_JUDGED}
         return {
             "support": Support.SUPPORTED,
             "top_passage_index": index,

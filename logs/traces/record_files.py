@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, cast
 
-from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, line_value, no_json, text_lines
+from attribeam.logs.jsonl_log import BLOCK_BYTES, GZIP, MOST_BYTES, Line, line_value, no_json, text_lines
 from attribeam.logs.traces import FileRecord, by_name
 from attribeam.logs.traces.table_rows import ARROW_STREAM, csv_rows, table_rows
 from attribeam.schemas import RowFault
@@ -36,7 +36,7 @@ def records(
     """
     head = file.read(len(b"ARROW1"))
     file.seek(0)
-    if head.startswith(b"\x1f\x8b"):
+    if head.startswith(GZIP):
         try:
             with _Unzipped(file) as unzipped:
                 yield from _text_records(cast(BinaryIO, unzipped), wrappers, takes_csv)

@@ -1,8 +1,10 @@
 """JSON lines: the same rows, faults and types as those of a Parquet file."""
 
+import gzip
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -119,6 +121,9 @@ def test_file_without_any_object_is_of_another_format(tmp_path):
         (tmp_path / "log.jsonl").write_text(content)
         with pytest.raises(LogFormatError, match=r"log\.jsonl' line at byte 0 should .*name that with --log-format"):
             QALog(str(tmp_path / "log.jsonl"), JSONL).check()
+    (tmp_path / "log.jsonl").write_bytes(gzip.compress(json.dumps(log_row(0)).encode()))
+    with pytest.raises(LogFormatError, match=r"log\.jsonl' should be JSON lines, is gzipped; unpack it first"):
+        QALog(str(tmp_path / "log.jsonl"), JSONL).check()
 
 
 def test_long_line_is_read_once(monkeypatch):
@@ -165,8 +170,8 @@ def test_field_whose_objects_have_ever_new_members_is_no_column(tmp_path, monkey
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"record_id": 7, "answer": "a secret"}', "one type in field 'record_id'"),
-        ('{"passages": "a secret"}', "one type in field 'passages'"),
+        ('{"record_id": 7, "answer": "a secret"}', "column 'record_id' should have values of one type"),
+        ('{"passages": "a secret"}', "column 'passages' should have values of one type"),
     ],
 )
 def test_broken_line_is_an_error_that_names_the_place_and_no_text(line, problem, tmp_path):
@@ -175,6 +180,12 @@ def test_broken_line_is_an_error_that_names_the_place_and_no_text(line, problem,
     with pytest.raises(LogFormatError, match=rf"log\.jsonl.*{problem}") as caught:
         QALog(str(path), JSONL).check()
     assert "secret" not in str(caught.value)
+
+
+def test_field_that_nobody_asks_for_needs_no_type(tmp_path):
+    rows = [log_row(0, prompt="Say it.", meta={"k": 1}), log_row(1, prompt=[{"role": "user"}], meta={"k": "none"})]
+    path = write_jsonl(tmp_path / "log.jsonl", [{"meta": 0}, *rows])
+    assert [isinstance(one, QARecord) for one in QALog(path, JSONL).outcomes()] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +223,9 @@ def test_value_of_64_levels_is_read(tmp_path):
 def test_value_of_another_type_is_an_error_that_names_field_and_row(tmp_path, wrong):
     rows = [log_row(number, clicks=number) for number in range(BATCH_ROWS + 9)]
     rows[BATCH_ROWS + 4]["clicks"] = wrong
-    with pytest.raises(LogFormatError, match=rf"field 'clicks', .* row {BATCH_ROWS + 4} has another one"):
-        QALog(write_jsonl(tmp_path / "log.jsonl", rows), JSONL).check()
+    log = QALog(write_jsonl(tmp_path / "log.jsonl", rows), replace(JSONL, extra_columns=("clicks",)))
+    with pytest.raises(LogFormatError, match=rf"column 'clicks' .* row {BATCH_ROWS + 4} has another one"):
+        log.check()
 
 
 @pytest.mark.parametrize("fraction_row", [BATCH_ROWS, 1])

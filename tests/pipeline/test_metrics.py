@@ -177,7 +177,7 @@ def _many_spans(row):
     claims = [(supported_span(), unsupported_span())[(row + number) % 3 == 0] for number in range(row)]
     heading = replace(supported_span(), claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
     kinds = [replace(heading, claim_index=None, span_index=0)]
-    return (*kinds, *(replace(one, span_index=place + 1, claim_index=None) for place, one in enumerate(claims)))
+    return (*kinds, *(replace(one, span_index=place + 1, claim_index=place + 1) for place, one in enumerate(claims)))
 
 
 def _naive_error(counts):

@@ -36,11 +36,13 @@ def random_spans(seed):
                 {
                     "source_file": file,
                     "source_row": row,
+                    "span_index": index,
+                    "claim_index": index,
                     "support": "supported" if row % 5 == 0 else chance.choice(list(START_RISK)),
                     "evidence_mass": chance.randrange(64) / 64,
                     "unmatched_values": ["40"] if row % 5 and chance.random() < 0.3 else [],
                 }
-                for _ in range(chance.randrange(1, 6))
+                for index in range(chance.randrange(1, 6))
             ]
     return answers
 
@@ -92,7 +94,7 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
 
 
 def test_an_answer_in_another_language_that_copies_a_passage_is_ranked():
-    copied = {**LANGUAGE, "support": "supported"}
+    copied = {**LANGUAGE, "support": "supported", "claim_index": 0}
     assert risks_of(ranking_of(answer(0, copied, LANGUAGE, kind="not_judged"), size=1)) == [(0, 0.0)]
 
 

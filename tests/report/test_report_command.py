@@ -48,6 +48,12 @@ def test_every_format_is_written(made, tmp_path, more, text):
     assert text.lower() in (tmp_path / "out").read_text(encoding="utf-8").lower()
 
 
+@pytest.mark.parametrize(("name", "text"), [("rows.csv", "ferry-1,"), ("a.md", "### 1. ferry"), ("a.htm", "<!doctype")])
+def test_without_a_format_the_end_of_the_file_name_says_it(made, tmp_path, name, text):
+    assert _report(made, tmp_path / name) == 0
+    assert text in (tmp_path / name).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("version", ["1.1", "1.3", ""], ids=["earlier", "later", "none"])
 @pytest.mark.parametrize("pattern", ["run_manifest.json", "_chunks/*", "evidence/*", "dead_letters/*"])
 def test_a_file_of_another_schema_version_is_refused_by_name_with_the_way_out(tmp_path, capsys, pattern, version):

@@ -14,7 +14,6 @@ from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
     SCHEMA_VERSION,
     CharRange,
-    ClaimKind,
     DeadLetter,
     EvidencePiece,
     Passage,
@@ -42,7 +41,7 @@ from attribeam.schemas.errors import (
     SchemaVersionError,
     UsageError,
 )
-from attribeam.schemas.evidence_record import claim_mask, evidence_table
+from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -147,13 +146,6 @@ def test_only_the_span_that_its_verdict_is_on_is_the_claim():
     assert not replace(claim, span_index=4).is_claim
     for support in (Support.NO_CLAIM, Support.NOT_JUDGED):
         assert not replace(claim, claim_index=None, support=support).is_claim
-
-
-def test_a_span_without_a_claim_that_has_a_verdict_counts_like_one():
-    copied = replace(SPAN, claim_kind=ClaimKind.LANGUAGE, claim_index=None)
-    assert copied.is_claim
-    rows = pa.Table.from_pylist([_row(RECORD, copied)]).to_batches()[0]
-    assert claim_mask(rows).to_pylist() == [True]
 
 
 @pytest.mark.parametrize(

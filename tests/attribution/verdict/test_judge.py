@@ -72,6 +72,18 @@ def test_another_language_is_supported_where_it_repeats_a_passage_and_else_not_j
     assert {one.answer_risk for one in other.values()} == {None}
 
 
+def test_in_another_language_too_a_claim_counts_once_and_its_words_take_its_verdict(attributor):
+    passage = "Der Turm wurde 1889 von Gustave Eiffel in Paris gebaut. Er ist 330 Meter hoch und besteht aus Eisen."
+    answer = f"{passage} Der Turm gefiel in Paris zuerst keinem Menschen."
+    found = attributor.attribute(question="Wie hoch ist der Turm?", passages=[passage], answer=answer)
+    claims = [one for one in found if one.is_claim]
+    assert [(one.span_kind, one.support) for one in claims] == [("facts", Support.SUPPORTED)] * 2
+    for one in found:
+        of = None if one.claim_index is None else found[one.claim_index]
+        assert one.support is (Support.NOT_JUDGED if of is None else of.support)
+        assert (of is None) is (one.chars.char_start > len(passage))
+
+
 def test_strictness_sets_the_threshold_and_says_what_it_gave():
     found = {}
     for strictness in Strictness:
