@@ -6,6 +6,7 @@ A column may have the plain, large, view or dictionary variant of its Arrow type
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from io import BytesIO
@@ -329,8 +330,8 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:
     """The extra fields that all files of a run share; ``maps`` has one per file, in the run's order.
 
-    Where some files hold nothing but nulls, the type is that of the others. Raises ``LogFormatError`` if an extra
-    column has different types.
+    Where some files hold nothing but nulls, the type is that of the others; of two kinds of texts, whole numbers or
+    floating-point numbers it is the wider one. Raises ``LogFormatError`` if an extra column has other different types.
     """
     shared: dict[str, tuple[str, pa.Field]] = {}
     for file, one in maps.items():
@@ -338,13 +339,26 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
             first, ours = shared.setdefault(field.name, (file, field))
             if pa.types.is_null(ours.type):
                 shared[field.name] = (file, field)
-            elif field.type != ours.type and not pa.types.is_null(field.type):
+            elif field.type == ours.type or pa.types.is_null(field.type):
+                continue
+            elif (wider := _wider_type(ours.type, field.type)) is not None:
+                shared[field.name] = (first, ours.with_type(wider))
+            else:
                 raise LogFormatError(
                     f"extra column {field.name!r} should have one type in all files, is {shown(ours.type)} in {first} "
                     f"and {shown(field.type)} in {file}; audit the files in separate runs, or leave it out of "
                     "--extra-columns"
                 )
     return tuple(field for _, field in shared.values())
+
+
+def _wider_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    for checks in (_TEXT, (pa.types.is_integer,), (pa.types.is_floating,)):
+        if all(any(check(kind) for check in checks) for kind in (one, other)):
+            schemas = [pa.schema([("x", kind)]) for kind in (one, other)]
+            with suppress(pa.ArrowException):
+                return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+    return None
 
 
 def _made(name: str, schema: pa.Schema, options: LogOptions) -> str | None:

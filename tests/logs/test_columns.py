@@ -125,13 +125,22 @@ def test_extra_columns_must_have_one_type_in_all_files():
         check_same_extra_fields(maps)
 
 
-@pytest.mark.parametrize("kinds", [(pa.null(), pa.string()), (pa.string(), pa.null())])
-def test_extra_column_of_nulls_only_has_the_type_of_the_other_files(kinds):
+@pytest.mark.parametrize(
+    ("kinds", "shared"),
+    [
+        ((pa.null(), pa.string()), pa.string()),
+        ((pa.string(), pa.null()), pa.string()),
+        ((pa.string(), pa.large_string(), pa.string()), pa.large_string()),
+        ((pa.int32(), pa.int64(), pa.uint8()), pa.int64()),
+        ((pa.float64(), pa.float32()), pa.float64()),
+    ],
+)
+def test_extra_column_has_the_widest_type_that_files_give_it(kinds, shared):
     maps = {
         f"{number}.parquet": map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
         for number, kind in enumerate(kinds)
     }
-    assert [(field.name, field.type) for field in check_same_extra_fields(maps)] == [("region", pa.string())]
+    assert [(field.name, field.type) for field in check_same_extra_fields(maps)] == [("region", shared)]
 
 
 @pytest.mark.parametrize(
