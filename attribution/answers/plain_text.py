@@ -265,6 +265,8 @@ class Kind(StrEnum):
     AMOUNT = "amount"
     AMOUNT_OF_TIME = "amount of time"
     """One that a unit of time follows."""
+    AMOUNT_OF_MEASURE = "amount of measure"
+    """One that another unit follows: "20 mg"."""
     OTHER_AMOUNT = "other amount"
     """One that is not written as one plain number: "a dozen", "60 cents"."""
     PERCENT = "percent"

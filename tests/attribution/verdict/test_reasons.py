@@ -38,6 +38,15 @@ def claims(attributor, answer, *passages):
         ("The inn has nine floors.", ("The inn has 40 beds and four floors.",), UnsupportedReason.OTHER_VALUE, "four"),
         ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
         ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
+        ("The mill is open until six on Sundays.", (MILL,), UnsupportedReason.OTHER_TIME, "Fridays"),
+        ("A ticket costs 7.50 euros.", ("A ticket costs 6.50 euros. Line 9 leaves at 8:15 on 4 May.",),
+            UnsupportedReason.OTHER_VALUE, "6.50"),
+        ("The ride takes 35 hours.", ("Line 17: the ride takes 35 minutes and costs $4.",),
+            UnsupportedReason.OTHER_VALUE, "35 minutes"),
+        ("The fee is $50.", ("In Q3 the fee rose by 12% to $40 in 5 shops.",), UnsupportedReason.OTHER_VALUE, "$40"),
+        ("The talk is on 23 May.", ("The talk is on Tuesday, 22 May, at 18:30.",),
+            UnsupportedReason.OTHER_TIME, "22 May"),
+        ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
         ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
             UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
@@ -192,6 +201,8 @@ def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word():
         ("There is no outdoor seating.", 1),
     ):  # fmt: skip
         assert numbers(answer, cafe)["denied"] == denied
+    for answer, denied in (("It is waterproof.", 1), ("It is not waterproof.", 0)):
+        assert numbers(answer, "Weight: 895 g\nWaterproof: No\nRange: 10 km")["denied"] == denied
 
 
 @pytest.mark.parametrize(
