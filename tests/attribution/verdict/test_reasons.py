@@ -71,6 +71,14 @@ def test_a_value_that_only_another_passage_has_is_no_support(attributor, answer,
     assert (claim.support, claim.expected) == (Support.UNSUPPORTED, expected)
 
 
+def test_a_record_that_an_answer_says_nothing_of_does_not_make_its_row_one(attributor):
+    kettle = "Capacity: 1.7 l\nPower: 2200 W\nColour: white\nCordless: Yes\nWarranty: 24 months\nPrice: $59"
+    answer, ferry = "Dogs are allowed on the pier.", "Dogs are not allowed on the pier. The ferry leaves at noon."
+    (alone,) = claims(attributor, answer, ferry)
+    (beside,) = claims(attributor, answer, ferry, kettle)
+    assert beside.support is alone.support is Support.UNSUPPORTED
+
+
 def test_a_copied_claim_is_quoted_and_has_no_reason(attributor):
     (claim,) = claims(attributor, "The mill at Orrin was built in 1874 by Clara Voss.", MILL)
     assert (claim.support, claim.how, claim.reason) == (Support.SUPPORTED, SupportedHow.QUOTED, None)
