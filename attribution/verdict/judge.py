@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any
 
@@ -103,7 +104,8 @@ class _Reasons:
         """The reason of the claim with these words of the answer, which stands at ``chars``; none for a weak one."""
         numbers = dict(zip(PREMISE_NUMBERS, premise.numbers.tolist(), strict=True))
         if support is Support.SUPPORTED:
-            if numbers["run"] >= _QUOTED_SHARE or self._literal.literal_passages(chars.of(self._answer)):
+            is_in_runs = numbers["run"] >= _QUOTED_SHARE and self._is_one_run(words, premise)
+            if is_in_runs or self._literal.literal_passages(chars.of(self._answer)):
                 return _Why(how=SupportedHow.QUOTED)
             is_combined = numbers["window"] < _COVERED and numbers["pair"] - numbers["window"] >= _ADDED
             return _Why(how=SupportedHow.COMBINED if is_combined else SupportedHow.PARAPHRASED)
@@ -113,6 +115,14 @@ class _Reasons:
         if premise.sentence is not None and numbers["soft"] >= _ABOUT_THE_SAME:
             found = self._other_value(words, premise, chars) or self._turned(words, premise, numbers)
         return found or _Why(UnsupportedReason.NOT_IN_PASSAGES)
+
+    def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:
+        """Whether all words that carry content stand in a row in the premise, as they do in the claim."""
+        own = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
+        there = [word for place in premise.window for word in self._sentences.all[place].words if word[0].isalnum()]
+        matcher = SequenceMatcher(None, [*map(stem, own)], [*map(stem, there)], autojunk=False)
+        start, _, size = matcher.find_longest_match()
+        return not any(map(carries_content, (*own[:start], *own[start + size :])))
 
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""

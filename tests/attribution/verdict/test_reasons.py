@@ -84,6 +84,14 @@ def test_a_copied_claim_is_quoted_and_has_no_reason(attributor):
     assert (claim.support, claim.how, claim.reason) == (Support.SUPPORTED, SupportedHow.QUOTED, None)
 
 
+def test_words_of_two_places_of_a_sentence_are_no_quote(attributor):
+    lake = "The lake is fed by the Rio Blanco and drained by the Tuelo."
+    (claim,) = claims(attributor, "The lake is drained by the Rio Blanco.", lake)
+    assert claim.how is not SupportedHow.QUOTED
+    (claim,) = claims(attributor, "The lake is fed by the Rio Blanco.", lake)
+    assert claim.how is SupportedHow.QUOTED
+
+
 def test_an_invented_sentence_is_unsupported_beside_a_copied_one_and_alone(attributor):
     copied, invented = "It has four floors.", "A ghost walks on the stairs."
     beside = {one.text: one.support for one in claims(attributor, f"{copied} {invented}", MILL)}
