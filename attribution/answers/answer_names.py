@@ -230,7 +230,9 @@ def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
 
 
 def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> bool:
-    """Whether a word that the passage does not have occurs in another spelling, or as initials."""
+    """Whether a word that the passage does not have occurs in another spelling, as initials, or as a day of several."""
+    if word.rstrip("s") in _DAYS and word.rstrip("s") in passage.days:
+        return True
     spellings = [word.rstrip("s"), word + "s"]
     for british, american in (("our", "or"), ("tre", "ter"), ("ence", "ense"), ("ise", "ize"), ("isa", "iza")):
         spellings += [word.replace(british, american), word.replace(american, british)]
@@ -384,14 +386,19 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     return following in ("DET", "PRON") or (following != "PROPN" and not _VERBAL_CHILDREN.isdisjoint(children))
 
 
+_BOLD_NUMBER = re.compile(r"(?<!\d)\*\*(?=[$€£]?\d)|(?<=[\d%])\*\*(?!\d)")
 _CAMEL_CASE, _BETWEEN_CAMELS = re.compile(r"[a-z][A-Z]"), re.compile(r"(?<=[a-z])(?=[A-Z])")
 _YEAR = re.compile(r"(?:1\d|20)\d\d(?<![\d.,$€£]\d{4})(?!\d|[.,]\d|\s?%)")
 _DIGITS_JOINED = re.compile(r"\d[-./]\d")
 _KINDS_OF_DATES = frozenset({Kind.MONTH, Kind.MINUTE})
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SHORT_DAYS = tuple(day[:3] for day in _DAYS)
+_DAY = rf"({'|'.join(_SHORT_DAYS)})(?:s|rs?|(?:s|nes|rs|ur)?days?)?\.?"
+_RANGE_OF_DAYS = re.compile(rf"\b{_DAY}\s?(?:[-–—]|to|through|thru|until|till)\s?{_DAY}(?!\w)", re.IGNORECASE)
 _WORD_BEHIND = re.compile(r"[\s-]+([^\W\d_]{3,})")
 _COUNTED_LETTERS = 5
 _BETWEEN_PHRASES = re.compile(r"[.,;:!?()\n]")
+_INITIAL = re.compile(r"[A-Z]\.")
 _CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
 SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
@@ -404,7 +411,8 @@ class PassageContent:
 
     @cached_property
     def _plain(self) -> str:
-        return plain_text(f"{self._passage.title or ''}\n{self._passage.text}")
+        text = f"{self._passage.title or ''}\n{self._passage.text}"
+        return plain_text(_BOLD_NUMBER.sub("", text) if "**" in text else text)
 
     @cached_property
     def _written(self) -> list[str]:
@@ -478,6 +486,18 @@ class PassageContent:
         """What its numbers count, as ``noun_behind`` has it."""
         return frozenset(noun_behind(self._plain, number.end) for number in self._numbers)
 
+    @cached_property
+    def days(self) -> frozenset[str]:
+        """The days of the week that it has also without their names: those of "Tue-Sun" and "weekdays"."""
+        found: set[str] = set()
+        for first, last in _RANGE_OF_DAYS.findall(self._plain):
+            start, end = (_SHORT_DAYS.index(day[:3].lower()) for day in (first, last))
+            found.update(_DAYS[day % len(_DAYS)] for day in range(start, end + 1 + len(_DAYS) * (end < start)))
+        for word, days in (("weekday", _DAYS[:5]), ("weekend", _DAYS[5:])):
+            if not self.words.isdisjoint((word, word + "s")):
+                found.update(days)
+        return frozenset(found)
+
     def names_before(self, name: str) -> frozenset[str]:
         """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
         pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
@@ -508,14 +528,15 @@ class PassageContent:
 
     @cached_property
     def initials(self) -> tuple[str, ...]:
-        """First letters of its runs of capitalised words, one string per run: "un" for "the United Nations"."""
+        """First letters of its runs of capitalised words, one string per run: "un" for "the United Nations", "jpf" for
+        "J. P. Ferrante"."""
         runs = [""]
         for chunk in self._plain.split():
             capitalised = _CAPITALISED_PREFIX.match(chunk)
             if capitalised:
                 runs[-1] += capitalised[1].lower()
             rest = chunk[capitalised.end() :] if capitalised else chunk
-            if rest and rest.lower() not in SMALL_WORDS:
+            if rest and rest.lower() not in SMALL_WORDS and not _INITIAL.fullmatch(chunk):
                 runs.append("")
         return tuple(run for run in runs if len(run) > 1)
 

@@ -36,6 +36,7 @@ from attribeam.attribution.answers.parsed_answer import (
     scheme_of_labels,
     sentence_ends,
 )
+from attribeam.attribution.answers.plain_text import UNIT_SIGN
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.files import check_regular, read_object, read_regular
@@ -342,12 +343,32 @@ def parser_input(
         around = range_overlapping(word, whole) if whole else None
         if around is not None and around == last:
             words[-1] = CharRange(words[-1].char_start, word.char_end)
+        elif around is None and _ends_with_full_stop(text, word.char_start - char_start, word.char_end - char_start):
+            words += CharRange(word.char_start, word.char_end - 1), CharRange(word.char_end - 1, word.char_end)
         else:
             words.append(word)
         last = around
     forms = [text[word.char_start - char_start : word.char_end - char_start] for word in words]
     doc = type(pieces[0][1])(nlp.vocab, words=forms, spaces=[*_gaps_between(words), False] if words else [])
     return ParserInput(doc, words, is_table_row)
+
+
+_UNIT_BEFORE_STOP = re.compile(rf"(?:\d[ \u00a0-]?{UNIT_SIGN}|/[a-z])\.$")
+_LETTER_BEFORE_STOP = re.compile(r"(?<![^\W\d_])[^\W\d_]\.$")
+_ENDS, _NEXT_SENTENCE = re.compile(r"\s*$"), re.compile(r"\s+[\"“(]?[A-Z]")
+
+
+def _ends_with_full_stop(text: str, start: int, end: int) -> bool:
+    """Whether the token that ends there has the full stop of its sentence: behind a unit, or a letter that ends all."""
+    if end - start < 2 or text[end - 1] != "." or "." in text[start : end - 1]:
+        return False
+    before = text[max(end - _LONGEST_UNIT, 0) : end]
+    if _ENDS.match(text, end):
+        return bool(_UNIT_BEFORE_STOP.search(before) or _LETTER_BEFORE_STOP.search(before))
+    return bool(_NEXT_SENTENCE.match(text, end) and _UNIT_BEFORE_STOP.search(before))
+
+
+_LONGEST_UNIT = 12
 
 
 def _gaps_between(places: Sequence[CharRange]) -> list[bool]:

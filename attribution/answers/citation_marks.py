@@ -103,10 +103,11 @@ _ENDS = re.compile(r"[\s\"”’»*_)]*(?:[.!?;:,。！？；，、]|$|[\[【{<(
 _SENTENCE_ENDS = re.compile(r"[\s\"”’»*_)\]】]*(?:[.!?;。！？；]|$|[\[【{(†‡]|[¹²³])|[ \t*_]*\n|\s+[A-Z]")
 _WORD_BEFORE = re.compile(r"([^\W_]+(?:['’-][^\W_]+)*)[\s\"”’»*_]*$")
 _MATHS_BEFORE = re.compile(
-    r"(?:\b(?:interval|range|ranges|array|list|vector|matrix|tuple|points?|coordinates?|scale|domain|set|index|values?)"
-    r"|[∈=∪]|\w\(|(?<!\w)(?-i:[b-z]))\s*$",
+    r"(?:(?P<word>\b(?:interval|range|ranges|array|list|vector|matrix|tuple|points?|coordinates?|scale|domain|set|index"
+    r"|values?))|[∈=∪]|\w\(|(?<![\w/])(?<!\d )(?-i:[b-z]))\s*$",
     re.IGNORECASE,
 )
+"""What a set of numbers, or an index, stands behind; but a unit ("30 g", "km/h") is no variable."""
 _EQUALS_BEFORE = re.compile(r"\b(?:is|are|was|were|equals?|returns?|contains?|gives?)\s*$", re.IGNORECASE)
 _NUMBER_WORDS_BEFORE = re.compile(
     r"(?:\d|%|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty"
@@ -316,7 +317,9 @@ class _Marks:
             return without_address != PointerKind.TITLE or (self._ends(mark) and not _is_function_word(before))
         if kinds == PointerKind.NUMBER:
             numbers = re.findall(r"\d+", plain)
-            if _MATHS_BEFORE.search(before[-20:]) or (len(numbers) > 1 and _EQUALS_BEFORE.search(before[-20:])):
+            maths = _MATHS_BEFORE.search(before[-20:])
+            is_behind_word = maths and maths["word"] and before[-1:] == " " and len(numbers) == 1 and self._ends(mark)
+            if (maths and not is_behind_word) or (len(numbers) > 1 and _EQUALS_BEFORE.search(before[-20:])):
                 return False
             is_year = any(re.fullmatch(r"1[5-9]\d\d|20\d\d", number) for number in numbers)
             return not is_year and (len(max(numbers, key=len)) <= 3 or bool(mark.pointers.named) or self._ends(mark))

@@ -79,6 +79,31 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     return replace_ranges(text, kept, [chars.of(answer) for chars in kept])
 
 
+_GAP = re.compile(r"(?<=\S) +(?=\S)")
+_EMPHASIS = " *_`~"
+
+
+def without_gaps(answer: str, hidden: str) -> tuple[str, str, Sequence[int]]:
+    """An answer and the same with ``hidden`` markup, both without the gaps that emphasis and blanks in a row leave.
+
+    "**30** days" becomes "30 days", and "**33**%" "33%". Third is where each code point that is left stands in the
+    answer. Line breaks, what leads a line, other markup, and gaps between digits stay.
+    """
+    removed = bytearray(len(answer))
+    for gap in _GAP.finditer(hidden) if "  " in hidden or hidden != answer else ():
+        start, end = gap.span()
+        written = answer[start:end]
+        is_between_digits = hidden[start - 1].isdigit() and hidden[end].isdigit()
+        if not is_between_digits and not written.strip(_EMPHASIS):
+            removed[start:end] = b"\1" * (end - start)
+            if " " in written:
+                removed[start + written.index(" ")] = 0
+    if not any(removed):
+        return answer, hidden, range(len(answer))
+    kept = [place for place, is_removed in enumerate(removed) if not is_removed]
+    return "".join(answer[place] for place in kept), "".join(hidden[place] for place in kept), kept
+
+
 def hide_ranges(text: str, ranges: Sequence[CharRange]) -> str:
     """The text with the code points of ascending ranges turned to blanks; white space stays."""
     return replace_ranges(text, ranges, [_VISIBLE.sub(" ", chars.of(text)) for chars in ranges])

@@ -114,7 +114,7 @@ _CURRENCY_CODE = (
     r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"
     r"|PHP|PKR|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)"
 )
-_UNIT_SIGN = (
+UNIT_SIGN = (
     r"(?:[kMGT]?(?:Hz|W|Wh|V|J|N|Pa|B|bit|bps|eV)|[KMGT]iB|KB|KM|[kcm]?m[²³23]?|m?Ah?|hPa|[kmµ]?g|[mc]?[lL]|kcal|dB|°?[CFK]"
     r"|Nm|[Mm]ph|MPH|[AaPp]\.?[Mm]\.?)"
 )
@@ -122,7 +122,7 @@ _UNIT = (
     r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
     r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
     r"|km²|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|inch(?:es)?|cm|mm|kg|kilograms?|grams?|tons?|tonnes?"
-    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{_UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
+    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
 )
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
 ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
@@ -156,7 +156,7 @@ SLASHED_DATE = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:19|20)\d\d(?![\d/])
 VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
 GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
 UNIT_BESIDE_NUMBER = re.compile(
-    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{_CURRENCY_CODE}|{_UNIT_SIGN})(?!\w)"
+    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{_CURRENCY_CODE}|{UNIT_SIGN})(?!\w)"
     rf"|(?<!\w)(?P<code>{_CURRENCY_CODE})(?=\s?\d)"
 )
 
@@ -265,6 +265,8 @@ class Kind(StrEnum):
     AMOUNT = "amount"
     AMOUNT_OF_TIME = "amount of time"
     """One that a unit of time follows."""
+    AMOUNT_OF_MEASURE = "amount of measure"
+    """One that another unit follows: "20 mg"."""
     OTHER_AMOUNT = "other amount"
     """One that is not written as one plain number: "a dozen", "60 cents"."""
     PERCENT = "percent"

@@ -91,6 +91,7 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
             measure = measured[number.start]
+            readings = {(Kind.AMOUNT_OF_MEASURE if kind is Kind.AMOUNT else kind, size) for kind, size in readings}
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
@@ -161,6 +162,7 @@ mass 453.59237=pounds?|lbs? 28.349523=ounces?|oz 1000=kilograms?|kilos?|kgs? 1=g
 volume 3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
     0.236588=cups? 0.004929=teaspoons?|tsp 0.014787=tablespoons?|tbsp 0.473176=pints? 0.946353=quarts?
 area 0.40468564=acres? 1=hectares?|ha 0.0001=m[²2]|square\smet(?:er|re)s? 100=km[²2]|square\skilomet(?:er|re)s?
+    258.9988=square\smiles? 0.0000092903=square\sfeet
 data 1=megabytes?|(?-i:MB) 1000=gigabytes?|(?-i:GB) 1000000=terabytes?|(?-i:TB)
 data-rate 1=(?-i:[Mm]bps|Mbit/s|Mb/s) 1000=(?-i:[Gg]bps|Gbit/s|Gb/s)
 frequency 1=kHz|kilohertz 1000=MHz|megahertz 1000000=GHz|gigahertz

@@ -22,7 +22,7 @@ from attribeam.attribution.answers.answer_names import (
     version,
 )
 from attribeam.attribution.answers.citation_pointers import reference_ranges
-from attribeam.attribution.answers.markup import hide_markup
+from attribeam.attribution.answers.markup import hide_markup, without_gaps
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.plain_text import (
     DATE,
@@ -80,8 +80,10 @@ class AnswerValue:
         """The value itself, as its only part, if a passage repeats it."""
         if self.minutes:
             times = passage.sizes(Kind.MINUTE)
-            if times or not self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE)):
-                return frozenset() if times and self.minutes.isdisjoint(times) else frozenset({0})
+            if not self.minutes.isdisjoint(times | passage.sizes(Kind.PERHAPS_MINUTE)):
+                return frozenset({0})
+            if times:
+                return frozenset()
         return frozenset({0}) if all(map(passage.repeats, self.parts)) else frozenset()
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
@@ -171,7 +173,7 @@ def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
                 yield AnswerValue(chars, months, is_time=True)
 
 
-_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.OTHER_AMOUNT, Kind.PERCENT))
+_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.PERCENT))
 _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
 
@@ -187,18 +189,26 @@ def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) ->
 
 
 def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_in_percent: bool) -> Iterator[Range]:
-    """What repeats one of these readings: a length of time is repeated by no number that counts another unit."""
-    durations = [one for one in readings if one[0] in _DURATIONS]
-    others = Kind.AMOUNT_OF_TIME, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT
-    kinds = (Kind.AMOUNT, *(() if durations else others))
+    """What repeats one of these readings: no length of time or measure is repeated by a number of another unit."""
+    readings = frozenset(readings)
+    is_measure = any(kind is Kind.AMOUNT_OF_MEASURE for kind, _ in readings)
+    kinds = [Kind.AMOUNT]
+    if is_measure:
+        kinds.append(Kind.OTHER_AMOUNT)
+    elif not any(kind in _DURATIONS for kind, _ in readings):
+        kinds += Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT
     meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
     for kind, size in readings:
         if kind in _AMOUNTS:
-            yield from ((one, size - below, size + above) if below or above else (one, size, size) for one in kinds)
-        elif kind not in _DURATIONS:
+            more = [Kind.AMOUNT_OF_MEASURE] if kind is Kind.OTHER_AMOUNT and is_measure else []  # "3/4 mile"
+            least, most = (size - below, size + above) if below or above else (size, size)
+            yield from ((one, least, most) for one in (*kinds, *more))
+        elif kind not in _DURATIONS and not is_measure:
             yield kind, size, size
-    for kind, size in in_other_units(durations):
-        yield (kind, size * (1 - below / meant), size * (1 + above / meant)) if meant else (kind, size, size)
+    units = [one for one in readings if one[0] in _DURATIONS or (is_measure and one[0] not in _AMOUNTS)]
+    for kind, size in in_other_units(units):
+        is_rounded = meant and (below or above)
+        yield (kind, size * (1 - below / meant), size * (1 + above / meant)) if is_rounded else (kind, size, size)
 
 
 def _numbers(numbers: Iterable[tuple[Number, Quantity]], text: str) -> Iterator[AnswerValue]:
@@ -357,8 +367,11 @@ class ValueMatcher:
     """Finds the unmatched values of one answer's spans; what a passage repeats is decided once."""
 
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
-        text = hide_markup(answer, parsed.marked)
-        found: list[Value] = [*answer_values(parsed, answer, text), *answer_names(parsed, text)]
+        joined, text, places = without_gaps(answer, hide_markup(answer, parsed.marked))
+        moved = parsed if joined == answer else _moved(parsed, places)
+        found: list[Value] = [*answer_values(moved, joined, text), *answer_names(moved, text)]
+        if moved is not parsed:
+            found = [replace(value, chars=_in_answer(value.chars, places)) for value in found]
         self._answer = answer
         self._found = sorted(found, key=lambda value: value.chars)
         self._parts: dict[tuple[int, int], frozenset[int]] = {}
@@ -420,6 +433,16 @@ class ValueMatcher:
             if value.is_repeated_by(found):
                 return True
         return False
+
+
+def _moved(parsed: ParsedAnswer, places: Sequence[int]) -> ParsedAnswer:
+    """The answer with its words where they stand among the code points at these places."""
+    ends = [(bisect_left(places, word.char_start), bisect_left(places, word.char_end)) for word in parsed.words]
+    return replace(parsed, words=tuple(CharRange(start, end) for start, end in ends))
+
+
+def _in_answer(chars: CharRange, places: Sequence[int]) -> CharRange:
+    return CharRange(places[chars.char_start], places[chars.char_end - 1] + 1)
 
 
 def _belongs(value: Value, span: CharRange) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from attribeam.attribution.answers.answer_names import AnswerName
-from attribeam.attribution.answers.markup import hide_ranges
+from attribeam.attribution.answers.markup import hide_ranges, range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.plain_text import MONTHS, NUMBER, worded_numbers
-from attribeam.attribution.answers.unmatched_values import AnswerValue, ValueMatcher
+from attribeam.attribution.answers.plain_text import MONTHS, Kind, numbers_in
+from attribeam.attribution.answers.quantities import number_quantities
+from attribeam.attribution.answers.unmatched_values import AnswerValue, Value, ValueMatcher
 from attribeam.attribution.option_declaration import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.citations import LiteralIndex
@@ -53,13 +54,15 @@ _COVERED, _ADDED = 0.8, 0.15
 _MOSTLY_INVERTED = 0.5
 _MONTH = "|".join(name.capitalize() for name in MONTHS if len(name) > 3 or name == "may")
 _TIMES = re.compile(
-    rf"(?:\d{{1,2}}\s+)?\b(?:{_MONTH})\b(?:\s+\d{{1,2}}(?!\d))?(?:,?\s+\d{{4}})?|\b\d{{1,2}}[:.]\d\d(?:\s?[ap]\.?m\b\.?)?"
-    rf"|\b\d{{1,2}}\s?[ap]\.?m\b\.?|\b(?:1[0-9]|20)\d\d\b(?!\s*%)"
+    rf"(?:\d{{1,2}}\s+)?\b(?:{_MONTH})\b(?:\s+\d{{1,2}}(?!\d))?(?:,?\s+\d{{4}})?|\b\d{{1,2}}:\d\d(?:\s?[ap]\.?m\b\.?)?"
+    rf"|\b\d{{1,2}}(?:\.\d\d)?\s?[ap]\.?m\b\.?|\b(?:1[0-9]|20)\d\d\b(?!\s*%)"
     rf"|\b(?:{'|'.join(day.capitalize() for day in WEEKDAYS)})s?\b|\bnoon\b|\bmidnight\b"
 )
-_NAME = re.compile(r"[A-Z][\w’'.-]*\w(?:[ -](?:(?:of|the|de|von|van|and|&) )?[A-Z0-9][\w’'-]*)*")
-_NUMBER_WITH_UNIT = re.compile(r"\s?(?:%|percent\b|per cent\b)")
+_NAME = re.compile(r"[A-Z][\w’'.-]*\w(?:[ -](?:(?:(?:of|the|de|von|van|and|&) )?[A-Z]|\d)[\w’'-]*)*")
+_PERCENT_BEHIND = re.compile(r"\s?(?:%|percent\b|per cent\b)")
+_CURRENCY_BEHIND = re.compile(r"\s?(?:euros?|dollars?|pounds?|cents?|pence|[€$£¢]|(?-i:EUR|USD|GBP)\b)", re.IGNORECASE)
 _BEFORE_AMOUNT = "$€£"
+_EMPHASIS, _LONGEST_UNIT = re.compile(r"[*`]"), 40
 _WORD_BEHIND = re.compile(r"[\s-]*([^\W\d_]+)")
 
 
@@ -101,7 +104,8 @@ class _Reasons:
         """The reason of the claim with these words of the answer, which stands at ``chars``; none for a weak one."""
         numbers = dict(zip(PREMISE_NUMBERS, premise.numbers.tolist(), strict=True))
         if support is Support.SUPPORTED:
-            if numbers["run"] >= _QUOTED_SHARE or self._literal.literal_passages(chars.of(self._answer)):
+            is_in_runs = numbers["run"] >= _QUOTED_SHARE and self._is_one_run(words, premise)
+            if is_in_runs or self._literal.literal_passages(chars.of(self._answer)):
                 return _Why(how=SupportedHow.QUOTED)
             is_combined = numbers["window"] < _COVERED and numbers["pair"] - numbers["window"] >= _ADDED
             return _Why(how=SupportedHow.COMBINED if is_combined else SupportedHow.PARAPHRASED)
@@ -112,26 +116,41 @@ class _Reasons:
             found = self._other_value(words, premise, chars) or self._turned(words, premise, numbers)
         return found or _Why(UnsupportedReason.NOT_IN_PASSAGES)
 
+    def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:
+        """Whether all words that carry content stand in a row in the premise, as they do in the claim."""
+        own = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
+        there = [word for place in premise.window for word in self._sentences.all[place].words if word[0].isalnum()]
+        matcher = SequenceMatcher(None, [*map(stem, own)], [*map(stem, there)], autojunk=False)
+        start, _, size = matcher.find_longest_match()
+        return not any(map(carries_content, (*own[:start], *own[start + size :])))
+
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""
         own_chars = [self._parsed.words[word] for word in words]
         own = [one for one in self._matcher.values_in(chars) if any(map(one.chars.overlaps, own_chars))]
         content = self._sentences.content_of(premise.window)
         told = {stem(word) for word in re.findall(r"\w+", self._answer)}
-        for one in own:
-            if isinstance(one, AnswerValue) and not one.is_repeated_by(one.parts_in(content)):
-                reason, rivals = self._rivals_of(one, premise)
-                expected = _best(rivals, _word_behind(self._answer, one.chars.char_end), told)
-                if expected is not None:
-                    return _Why(reason, expected)
         main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
-        for one in own:
-            if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main)):
-                names = [name for name in self._names(premise) if told.isdisjoint(map(stem, name.split()))]
-                as_long = [name for name in names if len(name.split()) == len(one.parts)]
-                if names:
-                    return _Why(UnsupportedReason.OTHER_ENTITY, next(iter(as_long), names[0]))
-        return None
+        values = [one for one in own if isinstance(one, AnswerValue) or self._is_time(one)]
+        values = [one for one in values if not one.is_repeated_by(one.parts_in(content))]
+        names = [one for one in own if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main))]
+        return next(filter(None, (self._another(one, premise, told) for one in (*values, *names))), None)
+
+    def _is_time(self, one: Value) -> bool:
+        is_written_so = _TIMES.fullmatch(one.chars.of(self._answer)) is not None
+        return is_written_so or (isinstance(one, AnswerValue) and one.is_time)
+
+    def _another(self, one: Value, premise: Premise, told: set[str]) -> _Why | None:
+        """What the premise has instead of one value or name; None for nothing of its kind that the answer lacks."""
+        if self._is_time(one):
+            expected = self._other_time(one.chars, premise, told)
+            return _Why(UnsupportedReason.OTHER_TIME, expected) if expected else None
+        if isinstance(one, AnswerValue):
+            expected = self._other_amount(one.chars, premise, told)
+            return _Why(UnsupportedReason.OTHER_VALUE, expected) if expected else None
+        names = [name for name in self._names(premise) if told.isdisjoint(map(stem, name.split()))]
+        as_long = [name for name in names if len(name.split()) == len(one.parts)]
+        return _Why(UnsupportedReason.OTHER_ENTITY, next(iter(as_long), names[0])) if names else None
 
     def _turned(self, words: Sequence[int], premise: Premise, numbers: dict[str, float]) -> _Why | None:
         """The opposite of what the premise says, or its roles exchanged."""
@@ -143,14 +162,32 @@ class _Reasons:
             return _Why(UnsupportedReason.REVERSED, expected)
         return None
 
-    def _rivals_of(self, value: AnswerValue, premise: Premise) -> tuple[UnsupportedReason, Iterator[tuple[str, str]]]:
-        """Which kind of value it is, and those of its kind in the premise, each with the word behind it."""
-        places = dict.fromkeys([premise.sentence or 0, *premise.window])  # the main sentence first
-        texts = [self._sentences.all[place].text for place in places]
-        if _TIMES.fullmatch(value.chars.of(self._answer).strip()) or value.is_time:
-            times = ((match.group().strip(), "") for text in texts for match in _TIMES.finditer(text))
-            return UnsupportedReason.OTHER_TIME, times
-        return UnsupportedReason.OTHER_VALUE, chain.from_iterable(map(_amounts_in, texts))
+    def _other_time(self, chars: CharRange, premise: Premise, told: set[str]) -> str | None:
+        """A date, a weekday or a time of day of the premise, as the one at ``chars`` is, if possible as precise."""
+        kind, parts = _kind_of_time(chars.of(self._answer))
+        times = [match.group().strip() for text in self._texts(premise) for match in _TIMES.finditer(text)]
+        others = [(one, *_kind_of_time(one)) for one in times if not _is_told(one, told)]
+        rivals = sorted((one for one in others if one[1] == kind), key=lambda one: one[2] != parts)
+        return rivals[0][0] if rivals else None
+
+    def _other_amount(self, chars: CharRange, premise: Premise, told: set[str]) -> str | None:
+        """An amount of the premise of the sort of the one at ``chars``, if possible one that counts the same thing."""
+        written = self._answer[max(chars.char_start - 1, 0) : chars.char_end + _LONGEST_UNIT]
+        own = next(_amounts_in(_EMPHASIS.sub("", written)), None)
+        rivals = [
+            (one, text)
+            for passage in self._texts(premise)
+            for one in _amounts_in(passage)
+            if own is None or one.sort == own.sort
+            for text in [one.text if not _is_told(one.text, told) else one.measured]
+            if not _is_told(text, told)
+        ]
+        rivals.sort(key=lambda one: own is None or not own.behind or one[0].behind != own.behind)
+        return rivals[0][1] if rivals else None
+
+    def _texts(self, premise: Premise) -> list[str]:
+        """Those of the premise's sentences, the main one first."""
+        return [self._sentences.all[one].text for one in dict.fromkeys([premise.sentence or 0, *premise.window])]
 
     def _names(self, premise: Premise) -> Iterator[str]:
         """The names in the main sentence of the premise; its first word only where it is part of a longer name."""
@@ -160,28 +197,58 @@ class _Reasons:
                 yield name
 
 
-def _amounts_in(text: str) -> Iterator[tuple[str, str]]:
-    for match in sorted((*NUMBER.finditer(text), *worded_numbers(text)), key=lambda one: one.start()):
-        start, end = match.span()
-        start -= bool(start) and text[start - 1] in _BEFORE_AMOUNT
-        unit = _NUMBER_WITH_UNIT.match(text, end)
-        end = unit.end() if unit else end
-        if not _TIMES.fullmatch(text[start:end]):
-            yield text[start:end].strip(), _word_behind(text, end)
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """A number of a text, with what it is written with; ``measured`` has the word behind it, too.
+
+    ``sort`` is "money", "percent", the kind of a length of time or the dimension of a measure; "" for what counts.
+    """
+
+    chars: CharRange
+    text: str
+    measured: str
+    behind: str
+    sort: str
 
 
-def _word_behind(text: str, end: int) -> str:
-    match = _WORD_BEHIND.match(text, end)
-    return stem(match.group(1)) if match else ""
+def _amounts_in(text: str) -> Iterator[_Amount]:
+    """The amounts of a text, ascending; no parts of dates, times of day or names such as "Q3"."""
+    times = [CharRange(*match.span()) for match in _TIMES.finditer(text)]
+    for one in number_quantities(numbers_in(text), text):
+        start, end = one.start, one.end
+        if range_overlapping(CharRange(start, end), times) or text[max(start - 1, 0) : start].isalpha():
+            continue
+        is_money = start > 0 and text[start - 1] in _BEFORE_AMOUNT
+        percent, word = _PERCENT_BEHIND.match(text, end), _WORD_BEHIND.match(text, end)
+        sort = next((kind for kind, _ in sorted(one.readings) if kind not in _PLAIN_KINDS), "")
+        if is_money or _CURRENCY_BEHIND.match(text, end):
+            sort = "money"
+        elif percent:
+            sort, end = "percent", percent.end()
+        elif sort == Kind.MONTHS:
+            sort = Kind.SECONDS
+        written, measured = text[start - is_money : end], text[start - is_money : word.end() if word else end]
+        yield _Amount(CharRange(start, end), written.strip(), measured, stem(word[1]) if word else "", sort)
 
 
-def _best(rivals: Iterator[tuple[str, str]], behind: str, told: set[str]) -> str | None:
-    """The first rival that counts the same thing, else the first one that the answer does not have."""
-    others = [
-        (text, unit) for text, unit in rivals if text and not told.issuperset(map(stem, re.findall(r"\w+", text)))
-    ]
-    same = [text for text, unit in others if behind and unit == behind]
-    return next(iter(same), others[0][0] if others else None)
+_PLAIN_KINDS = frozenset(
+    (Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.TIMES, Kind.FOLD, Kind.CENTURY)
+)
+
+
+def _kind_of_time(text: str) -> tuple[str, tuple[bool, ...]]:
+    """Whether it is a "day" of the week, a time on the "clock" or a "date", and which parts a date has."""
+    words = text.lower().split()
+    if words[0].removesuffix("s") in WEEKDAYS:
+        return "day", ()
+    has_month = not MONTHS.keys().isdisjoint(word.strip(",.") for word in words)
+    if not has_month and not re.search(r"\d{4}|century", text):
+        return "clock", ()
+    return "date", (has_month, re.search(r"\d{4}", text) is not None, re.search(r"\b\d{1,2}(?!\d)", text) is not None)
+
+
+def _is_told(text: str, told: set[str]) -> bool:
+    return told.issuperset(map(stem, re.findall(r"\w+", text)))
 
 
 _COPIED_SHARE = 0.8

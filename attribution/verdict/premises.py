@@ -32,8 +32,10 @@ from attribeam.attribution.verdict.texts import (
     WORD_OR_MARK,
     PassageSentences,
     Sentence,
+    Truth,
     carries_content,
     negated_words,
+    record_lines,
     stem,
 )
 from attribeam.schemas import CharRange, SpanEvidence
@@ -575,7 +577,7 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
     0 where as many are denied in both.
     """
     in_claim, in_sentence = negated_words(lowered), negated_words(sentence.lowered)
-    if sentence.start < 0 and sentence.lowered[-1:] in (("false",), ("no",), ("none",)):
+    if any(field.truth is Truth.NO for field in record_lines(sentence.text)):
         in_sentence = [True] * len(in_sentence)
     if not any(in_claim) and not any(in_sentence):
         return 0.0

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Self
 
 import numpy as np
@@ -178,8 +178,10 @@ class _Measured:
         self._rows, self._table = rows, table
         answers = [row.words for row in rows]
         self._passages = PassageWords([row.record.passages for row in rows], table)
+        told = [{*compress(one.stems, one.content)} for one in answers]
         self.kinds = [
-            row_kind(row.record.question, own) for row, own in zip(rows, self._passages.text_lines, strict=True)
+            row_kind(row.record.question, self._passages.lines_of_texts(number, told[number]))
+            for number, row in enumerate(rows)
         ]
         asked = [WORD_OR_MARK.findall(row.record.question) for row in rows]
         self._asked_stems = [{*map(stem, words)} for words in asked]

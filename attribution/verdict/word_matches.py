@@ -79,7 +79,7 @@ class PassageWords:
         first_sentences: int64 [rows], below those of each row.
         truths: what the field says in whose line each word stands, a ``Truth``.
         vector_rows: of each different word its row in the table of vectors, -1 for function words and unknown words.
-        lines, text_lines: for each row the lines of all its passages, and those of their texts, without titles.
+        lines: for each row the lines of all its passages.
     """
 
     def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:
@@ -88,7 +88,7 @@ class PassageWords:
             for row in rows
         ]
         self.lines = [[line for one in row for line in one.lines] for row in texts]
-        self.text_lines = [[line for one in row[1::2] for line in one.lines] for row in texts]
+        self._texts = [[*zip(row[::2], row[1::2], strict=False)] for row in texts]
         every = [*chain.from_iterable(texts)]
         counts = [sum([len(one.words) for one in row]) for row in texts]
         self.starts = np.cumsum([0, *counts])
@@ -111,6 +111,18 @@ class PassageWords:
         self.sentence_count = firsts[-1] + int(ended[-1])
         first_texts = np.cumsum([0, *map(len, texts[:-1])])
         self.first_sentences = np.array(firsts)[first_texts] + ended[self.starts[:-1]]
+
+    def lines_of_texts(self, row: int, told: set[str]) -> list[RecordLine]:
+        """The lines of a row's texts, without titles, that speak of the same as these stems.
+
+        Those are the texts that have with their title at least half as many of the stems as the one that has most.
+        """
+        texts = self._texts[row]
+        if not any(line.key for _, text in texts for line in text.lines):
+            return [line for _, text in texts for line in text.lines]
+        shared = [len(told.intersection(map(stem, (*title.words, *text.words)))) for title, text in texts]
+        most = max(shared)
+        return [line for (_, text), one in zip(texts, shared, strict=True) if 2 * one >= most for line in text.lines]
 
     def have(self, rows: _Ints, words: Sequence[str]) -> _Bools:
         """Whether the passages of each row have a word, which is in lower case."""

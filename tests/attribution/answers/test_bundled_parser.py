@@ -118,6 +118,12 @@ def test_sentences_of_the_example_answers(bundled):
     assert f_score(pairs) >= LEAST_F, wrong
 
 
+def test_a_sentence_ends_behind_a_unit_and_its_last_letter_is_a_word(bundled):
+    parsed = bundled.parse("Gusts reach 70 km/h. Snow falls. It costs £2.3m. It is in zone B.")
+    assert len(parsed.sentence_starts) == 4
+    assert all(word.char_end - word.char_start == 1 for word in parsed.words[-2:])
+
+
 def test_sentences_with_abbreviations_quotes_list_items_and_markdown(bundled):
     pairs = []
     for marked in MARKED_ANSWERS:

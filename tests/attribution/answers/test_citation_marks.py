@@ -211,6 +211,11 @@ def test_brackets_and_numbers_that_say_something_stay(answer):
     assert shown(answer) == " ".join(answer.split())
 
 
+@pytest.mark.parametrize("statement", ["It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3 points"])
+def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites(statement):
+    assert shown(f"{statement} [1].") == f"{statement}."
+
+
 def test_a_list_of_the_answers_own_says_what_its_numbers_mean():
     answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]

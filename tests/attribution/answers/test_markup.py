@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attribeam.attribution.answers import markup
 from attribeam.attribution.answers.citation_marks import citation_marks
-from attribeam.attribution.answers.markup import block_ranges, structured_text, unspoken_ranges
+from attribeam.attribution.answers.markup import block_ranges, structured_text, unspoken_ranges, without_gaps
 from attribeam.attribution.answers.markup import hide_markup as hide_marked
 from attribeam.schemas import ClaimKind
 
@@ -36,6 +36,20 @@ def test_markup_is_blanked_in_place(answer, words):
     assert len(masked) == len(answer)
     assert masked.split() == words.split()
     assert all(masked.index(word) == answer.index(word) for word in ("Bern", "chips") if word in words)
+
+
+@pytest.mark.parametrize(
+    ("answer", "joined"),
+    [
+        ("It takes **30** days, of **33**%.", "It takes 30 days, of 33%."), ("New  **York** is", "New York is"),
+        ("- a `b`c\n  d", "  a bc\n  d"), ("| 12 | 500 |", "  12   500  "), ("in **12** **500** x", "in 12     500 x"),
+    ],
+)  # fmt: skip
+def test_emphasis_and_blanks_in_a_row_leave_no_gap_but_between_digits_and_cells(answer, joined):
+    shown, text, places = without_gaps(answer, hide_markup(answer))
+    assert text == joined
+    assert shown == "".join(answer[place] for place in places)
+    assert all(new in (old, " ") for new, old in zip(text, shown, strict=True))
 
 
 def test_blocks_are_paragraphs_items_and_headings():

@@ -350,6 +350,12 @@ def parsed_unmatched(answer, *texts):
         ("Governor Mira Falk signed it.", "Gov. Falk signed it. Mira Falk is in office."),
         ("They offer free Wi-Fi.", "WiFi: free"), ("The museum closes on Sunday.", "closed on Sun."),
         ("Sales fell in Q3 of the year.", "In the third quarter, sales fell."),
+        ("About **33**% pay within **12** months.", "A third, or 33%, pay within a year."),
+        ("It covers `1,500`  ml.", "It covers 1.5 litres."), ("It lasts 30 days.", "It lasts **30** days."),
+        ("Ask J.P. Ferrante.", "the manager, J. P. Ferrante, and others"),
+        ("It is open on Tuesdays and on Sunday.", "Open Thu. to Tue."),
+        ("Walk in from Monday to Friday.", "Walk in on weekdays."),
+        ("It starts at 8:15.", "It starts at a quarter past eight and ends at 1:45 p.m."),
         ("The Take-Out is good.", "RestaurantsTakeOut: true"),
         ("The Defence Ministry said so.", "The defense ministry said so."),
         ("Oslo's harbour froze.", "the harbour of OSLO"), ("The P. G. Falk prize was given.", "the Falk Prize"),
@@ -429,6 +435,14 @@ def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer, passage):
         ("Run `make all` there.", "Run it there.", ()),
         ("It cost $5M to build.", "The building cost 6 million dollars.", ("5M",)),
         ("It closes at 8:00 PM.", "hours: 11:0-17:0", ("8:00 PM",)),
+        ("It closes after **30** weeks.", "It closes after 30 days.", ("30",)),
+        ("It closes after 30 weeks.", "It closes after **30** days.", ("30",)),
+        ("Each has 20 g of it.", "Each has 20 mg of it.", ("20",)),
+        ("The range is 410 miles.", "The range is 410 km.", ("410",)),
+        ("It weighs 30 to 50 kg.", "It weighs 30 to 50 g.", ("30", "50")),
+        ("The range is 410 km.", "Range (in km): 410", ()), ("The range is 410.", "The range is 410 km.", ()),
+        ("The range is about 400 km.", "The range is 410 km.", ()),
+        ("Open on Fridays.", "Open from Monday to Thursday.", ("Fridays",)),
         ("It closes at 5 AM.", "It closes at 5 p.m.", ("5 AM",)),
         ("It dates from the 18th century.", "in the nineteenth century", ("18",)),
         ("Heat it to 350°F (195°C).", "Heat it to 350 degrees.", ("195",)),
@@ -539,7 +553,7 @@ def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things(
 
 def test_a_temperature_of_forty_digits_is_compared():
     ones = "1" * 40
-    assert parsed_unmatched(f"Heat it to {ones}°C ({ones}°F).", f"{ones}°F") == ()
+    assert parsed_unmatched(f"Heat it to {ones}°C ({ones}°F).", f"{ones}°C, {ones}°F") == ()
     assert parsed_unmatched(f"Heat it to {ones}°C ({ones}°F).", "Heat it.") != ()
 
 

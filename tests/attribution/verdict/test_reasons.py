@@ -38,6 +38,15 @@ def claims(attributor, answer, *passages):
         ("The inn has nine floors.", ("The inn has 40 beds and four floors.",), UnsupportedReason.OTHER_VALUE, "four"),
         ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
         ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
+        ("The mill is open until six on Sundays.", (MILL,), UnsupportedReason.OTHER_TIME, "Fridays"),
+        ("A ticket costs 7.50 euros.", ("A ticket costs 6.50 euros. Line 9 leaves at 8:15 on 4 May.",),
+            UnsupportedReason.OTHER_VALUE, "6.50"),
+        ("The ride takes 35 hours.", ("Line 17: the ride takes 35 minutes and costs $4.",),
+            UnsupportedReason.OTHER_VALUE, "35 minutes"),
+        ("The fee is $50.", ("In Q3 the fee rose by 12% to $40 in 5 shops.",), UnsupportedReason.OTHER_VALUE, "$40"),
+        ("The talk is on 23 May.", ("The talk is on Tuesday, 22 May, at 18:30.",),
+            UnsupportedReason.OTHER_TIME, "22 May"),
+        ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
         ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
             UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
@@ -62,9 +71,25 @@ def test_a_value_that_only_another_passage_has_is_no_support(attributor, answer,
     assert (claim.support, claim.expected) == (Support.UNSUPPORTED, expected)
 
 
+def test_a_record_that_an_answer_says_nothing_of_does_not_make_its_row_one(attributor):
+    kettle = "Capacity: 1.7 l\nPower: 2200 W\nColour: white\nCordless: Yes\nWarranty: 24 months\nPrice: $59"
+    answer, ferry = "Dogs are allowed on the pier.", "Dogs are not allowed on the pier. The ferry leaves at noon."
+    (alone,) = claims(attributor, answer, ferry)
+    (beside,) = claims(attributor, answer, ferry, kettle)
+    assert beside.support is alone.support is Support.UNSUPPORTED
+
+
 def test_a_copied_claim_is_quoted_and_has_no_reason(attributor):
     (claim,) = claims(attributor, "The mill at Orrin was built in 1874 by Clara Voss.", MILL)
     assert (claim.support, claim.how, claim.reason) == (Support.SUPPORTED, SupportedHow.QUOTED, None)
+
+
+def test_words_of_two_places_of_a_sentence_are_no_quote(attributor):
+    lake = "The lake is fed by the Rio Blanco and drained by the Tuelo."
+    (claim,) = claims(attributor, "The lake is drained by the Rio Blanco.", lake)
+    assert claim.how is not SupportedHow.QUOTED
+    (claim,) = claims(attributor, "The lake is fed by the Rio Blanco.", lake)
+    assert claim.how is SupportedHow.QUOTED
 
 
 def test_an_invented_sentence_is_unsupported_beside_a_copied_one_and_alone(attributor):
@@ -192,6 +217,8 @@ def test_a_field_is_read_with_its_value_and_its_name_also_as_one_word():
         ("There is no outdoor seating.", 1),
     ):  # fmt: skip
         assert numbers(answer, cafe)["denied"] == denied
+    for answer, denied in (("It is waterproof.", 1), ("It is not waterproof.", 0)):
+        assert numbers(answer, "Weight: 895 g\nWaterproof: No\nRange: 10 km")["denied"] == denied
 
 
 @pytest.mark.parametrize(
