@@ -16,7 +16,7 @@ import pytest
 import torch
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
 from tests.attribution.models.test_gguf_files import convert_as_documented
-from tests.attribution.prompts.test_passage_windows import attributed
+from tests.attribution.prompts.test_token_offsets import attributed
 from tests.pipeline.audit_process import read_all
 from tests.pretrained_packages import SMOLLM2, checked_package
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer

@@ -6,7 +6,7 @@ The rows were written for this test. Without the package of ``tests/pretrained_m
 import numpy as np
 import pytest
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
-from tests.attribution.prompts.test_passage_windows import attributed, full_matrix
+from tests.attribution.prompts.test_token_offsets import attributed, full_matrix
 from tests.evaluation.dataset_rows import HIDDEN_UNION
 from tests.pretrained_packages import MINILM, checked_package
 
