@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.attribution.tiny_models import save_tiny_model
+from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.command_line import main
+from attribeam.schemas.run_manifest import RunManifest
 
 PATIENCE_SECONDS = 300
 ROOT = Path(__file__).parents[2]
@@ -62,6 +65,12 @@ class AuditProcess:
         )
 
 
+def tiny_audit(root: Path, rows: list[dict[str, object]], *, kind: str = "llama") -> AuditProcess:
+    """An audit of these rows; they and small models lie below ``root``."""
+    log = write_log(root / "log.parquet", rows)
+    return AuditProcess(save_tiny_model(root / "model", kind), save_tiny_parser(root / "parser"), log)
+
+
 def _heed_ctrl_c() -> None:
     """Undo what a shell does to programs in the background: there SIGINT is ignored, and would stay so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -82,6 +91,11 @@ def output_digests(output: Path) -> dict[str, str]:
 def read_all(folder: Path) -> pa.Table:
     """All records of a folder, in the order of its files."""
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+
+
+def read_manifest(output: Path) -> RunManifest:
+    """What an audit says of itself."""
+    return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
 def finished_chunks(output: Path) -> int:

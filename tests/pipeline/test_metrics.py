@@ -35,6 +35,11 @@ def samples(text):
     }
 
 
+def _metrics_of(made):
+    audit = AuditDirectory.open(made.root)
+    return RunMetrics(audit.manifest, sum_evidence(audit))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -113,8 +118,7 @@ def test_the_evidence_of_all_chunks_is_summed_up(tmp_path):
 def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path):
     moments = [datetime(2026, 8, 3, 14, 59, tzinfo=UTC), None, datetime(2099, 1, 1, tzinfo=UTC)]
     change = lambda record: replace(record, answered_at=moments[record.source.source_row])  # noqa: E731
-    audit = AuditDirectory.open(made_audit(tmp_path, change=change).root)
-    metrics = RunMetrics(audit.manifest, sum_evidence(audit))
+    metrics = _metrics_of(made_audit(tmp_path, change=change))
     assert json.loads(metrics_json(metrics))["answered_at"] == "2026-08-03T14:00:00+00:00"
 
 
@@ -134,8 +138,7 @@ def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path):
     wrong = replace(unsupported_span(), cited_passages=(1,), citation_agrees=False)
     inside = replace(wrong, span_index=2, claim_index=1)
     spans = {0: (right, wrong, inside), 1: (supported_span(), unsupported_span())}
-    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry", "pier"], spans=spans).root)
-    run = RunMetrics(audit.manifest, sum_evidence(audit))
+    run = _metrics_of(made_audit(tmp_path, record_ids=["ferry", "pier"], spans=spans))
     assert [run.value(name) for name in ("cited_claims", "cited_share", "citation_agreement")] == [2, 0.5, 0.5]
 
 
@@ -143,8 +146,7 @@ def test_reasons_and_hows_are_counted_over_claims(tmp_path):
     quoted, other = told_spans()
     inside = replace(other, span_index=2, claim_index=1)
     spans = {0: (quoted, other, inside), 1: (quoted, other), 2: (supported_span(), unsupported_span())}
-    audit = AuditDirectory.open(made_audit(tmp_path, spans=spans).root)
-    run = RunMetrics(audit.manifest, sum_evidence(audit))
+    run = _metrics_of(made_audit(tmp_path, spans=spans))
     told = {
         name: value for name, value in run.values().items() if name.startswith(("uns", "sup")) and "_spans." in name
     }
@@ -157,7 +159,7 @@ def test_reasons_and_hows_are_counted_over_claims(tmp_path):
     assert read["attribeam_unsupported_claims", (("reason", "other_value"),)] == 2
     assert read["attribeam_unsupported_claims", (("reason", "reversed"),)] == 0
     assert read["attribeam_supported_claims", (("how", "quoted"),)] == 2
-    assert RunMetrics(audit.manifest).value("unsupported_spans.other_value") is None
+    assert RunMetrics(run.manifest).value("unsupported_spans.other_value") is None
 
 
 @pytest.mark.parametrize(("models", "at_risk"), [({}, 1), ({"answer_risk_threshold": "0.25"}, 2)])
@@ -190,8 +192,7 @@ def _naive_error(counts):
 def test_the_standard_error_of_a_share_counts_answers_and_not_claims(tmp_path):
     spans = {row: _many_spans(row) for row in range(7)}
     made = made_audit(tmp_path, record_ids=[f"ferry-{row}" for row in range(7)], spans=spans, rows_per_chunk=3)
-    audit = AuditDirectory.open(made.root)
-    metrics = RunMetrics(audit.manifest, sum_evidence(audit))
+    metrics = _metrics_of(made)
     supports = [[one.support for one in spans[row][1:]] for row in range(1, 7)]
     for support in (Support.SUPPORTED, Support.UNSUPPORTED):
         counts = [(len(one), one.count(support)) for one in supports]
@@ -224,13 +225,13 @@ def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial():
 
 
 def test_the_json_file_has_errors_claims_by_generator_and_carried_columns_and_cut_passages(tmp_path):
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
-    fields = json.loads(metrics_json(RunMetrics(audit.manifest, sum_evidence(audit))))
+    metrics = _metrics_of(made_audit(tmp_path))
+    fields = json.loads(metrics_json(metrics))
     counts = {"supported": 3, "weak": 0, "unsupported": 3}
     assert fields["groups"] == {"generator": [{"value": "gull-1", **counts}], "team": [{"value": "harbour", **counts}]}
     assert fields["standard_errors"]["unsupported_share"] == 0.0
     assert fields["cut_passages"] is None
-    cut = replace(audit.manifest, cut_passages=CutPassages(9, 12, "words", 40))
+    cut = replace(metrics.manifest, cut_passages=CutPassages(9, 12, "words", 40))
     without = json.loads(metrics_json(RunMetrics(cut)))
     assert without["cut_passages"] == {"passages": 9, "sampled": 12, "unit": "words", "length": 40}
     assert (without["groups"], "unsupported_share" in without["standard_errors"]) == ({}, False)

@@ -6,24 +6,23 @@ from dataclasses import replace
 import psutil
 import pytest
 import torch
-from tests.attribution.tiny_models import save_tiny_model
 from tests.pipeline.audit_process import (
     PATIENCE_SECONDS,
-    AuditProcess,
     finished_chunks,
     has_only_our_lines,
     log_rows,
     output_digests,
     read_all,
+    read_manifest,
+    tiny_audit,
     wait_until,
     write_log,
 )
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import worker_process
 from attribeam.pipeline.model_workers import ModelWorkers
 from attribeam.pipeline.worker_process import BlockStep, stop_import_server
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunStatus
 
 ROWS = 14
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -32,11 +31,9 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA de
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory):
     """Small models, and a log with two faulty rows."""
-    root = tmp_path_factory.mktemp("audit")
     rows = log_rows(ROWS)
     rows[3]["answer"] = rows[9]["passages"] = None
-    log = write_log(root / "log.parquet", rows)
-    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+    return tiny_audit(tmp_path_factory.mktemp("audit"), rows)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +50,7 @@ def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(plain, audit, 
     stderr = capfd.readouterr().err
     assert has_only_our_lines(stderr), stderr
     assert "model workers waited for rows" in stderr
-    stages = RunManifest.from_json((tmp_path / "out" / "run_manifest.json").read_text()).stages
+    stages = read_manifest(tmp_path / "out").stages
     assert next(one for one in stages if one.stage == "attribute").wall_seconds > 0
 
 
@@ -93,7 +90,7 @@ def test_ctrl_c_ends_all_processes_and_says_so(audit, tmp_path):
     assert "Traceback" not in text
     _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
     assert alive == []
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
+    assert read_manifest(output).status is RunStatus.INTERRUPTED
 
 
 KILLING_IMPORTS = """

@@ -4,11 +4,9 @@ import argparse
 import json
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
+from tests.pipeline.audit_process import log_rows, read_all, read_manifest, tiny_audit, write_log
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.pipeline.test_metrics import samples
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.metrics import QualityGate, failed_gate_lines, judge_gates, quality_gate
@@ -16,7 +14,7 @@ from attribeam.pipeline.metrics_export import (
     FinishedRun,
 )
 from attribeam.schemas.evidence_record import claim_rows
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+from attribeam.schemas.run_manifest import AuditCounts
 
 
 @pytest.mark.parametrize(
@@ -87,12 +85,9 @@ GATES = ("--fail-if", "dead_letter_share > 0.1", "--fail-if", "rows < 1", "--fai
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory):
     """Small models, and a log whose second row has no answer."""
-    root = tmp_path_factory.mktemp("gates")
     rows = log_rows(ROWS)
     rows[1]["answer"] = None
-    return AuditProcess(
-        save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), write_log(root / "log.parquet", rows)
-    )
+    return tiny_audit(tmp_path_factory.mktemp("gates"), rows)
 
 
 def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(audit, tmp_path, capfd):
@@ -108,7 +103,7 @@ def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(audit, tm
         assert ("were finished by an earlier run" in captured.out) == (done_before > 0)
         assert "metrics.prom" in captured.out
         _check_metrics(output)
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status == "done"
+    assert read_manifest(output).status == "done"
 
 
 def _check_metrics(output):

@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity, full_similarity
+from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import (
     CONFIGS,
     NESTED,

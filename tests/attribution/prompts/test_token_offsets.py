@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.small_tokenizers import (
     KINDS,
     SPECIALS,
@@ -512,10 +513,7 @@ def attributed_by(model, row, count):
 
 def full_matrix(model, row, count):
     """S of a row without windows, float32 [responses, prompt_length]."""
-    found = attributed_by(model.with_method(MethodOptions(top_k=EVERYTHING)), row, count)
-    similarity = np.empty(found.top_scores.shape, np.float32)
-    np.put_along_axis(similarity, found.top_columns.astype(np.int64), found.top_scores, axis=1)
-    return similarity
+    return full_similarity(attributed_by(model.with_method(MethodOptions(top_k=EVERYTHING)), row, count))
 
 
 def assert_same(found, expected):

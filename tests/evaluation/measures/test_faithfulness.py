@@ -342,35 +342,21 @@ RECORD = QARecord(
 ANSWER = LabelledAnswer(RECORD, citations=((0,), (0,)))
 
 
-@dataclass
-class Cites:
-    """A method that gives the same scores for every answer, or refuses it."""
-
-    name: str
-    scores: list[tuple[float, ...]] | None
-    needs: frozenset = frozenset()
-
-    def span_results(self, context):  # noqa: ARG002 - the protocol's signature
-        if self.scores is None:
-            raise RowFault(Reason.TOO_MANY_TOKENS, "too long")
-        return [SpanResult(scores, ()) for scores in self.scores]
-
-
 def run(*methods):
     return run_citations([ANSWER], methods, LoadedModels(), WordsEntail())
 
 
 def test_method_cites_every_passage_above_its_threshold():
-    own, words = run(Cites("words", [(0.2, 0.0, 0.0), (0.0, 0.1, 0.3)]))
+    own, words = run(Says(((0.2, 0.0, 0.0), (0.0, 0.1, 0.3)), "words"))
     assert (own.counts[0].supported, own.counts[0].citations, own.counts[0].needed) == (1, 2, 1)
     assert (words.counts[0].supported, words.counts[0].citations, words.counts[0].needed) == (2, 3, 3)
 
 
 def test_refused_answer_has_no_citations_and_is_listed():
-    _, refused = run(Cites("attn-union", None))
+    _, refused = run(Refuses(()))
     assert (refused.counts[0].supported, refused.counts[0].citations) == (0, 0)
     (row,) = score_citations([refused], draws=10, seed=0)
-    assert [(one.row, one.reason) for one in row.failed_rows] == [(0, "too_many_tokens")]
+    assert [(one.row, one.reason) for one in row.failed_rows] == [(0, "out_of_memory")]
     assert (row.answers, row.sentences, row.score.f1) == (1, 2, 0.0)
 
 

@@ -247,18 +247,18 @@ ONE_EACH = [QARecord("r", "Who?", (one,), "Ada lived there.", RowSource("f", 0))
 
 
 @pytest.fixture(scope="module", params=["llama", "gemma2", "bert", "distilbert", "modernbert"])
-def observed_directory(request, tmp_path_factory):
+def folder(request, tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
 
 
-def observed_load(observed_directory, **options):
+def observed_load(folder, **options):
     return AttentionModel.from_pretrained(
-        ModelOptions(model=str(observed_directory), device="cpu", **options), method=MethodOptions(top_k=7)
+        ModelOptions(model=str(folder), device="cpu", **options), method=MethodOptions(top_k=7)
     )
 
 
-def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(observed_directory):
-    model = observed_load(observed_directory, loaded_layers=4)
+def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
+    model = observed_load(folder, loaded_layers=4)
     row = model.encode(RECORD)
     passes = []
     handle = model.network.register_forward_pre_hook(lambda *_: passes.append(1))
@@ -266,7 +266,7 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(observed_dir
     handle.remove()
     assert passes == [1]
     for layer, tokens in found.items():
-        (expected,) = observed_load(observed_directory, layer=layer).attribute([row], [3])
+        (expected,) = observed_load(folder, layer=layer).attribute([row], [3])
         np.testing.assert_allclose(tokens.top_scores, expected.top_scores, atol=2e-5)
         np.testing.assert_allclose(tokens.passage_mass, expected.passage_mass, atol=2e-5)
         np.testing.assert_allclose(tokens.sink_mass, expected.sink_mass, atol=2e-5)
@@ -286,9 +286,9 @@ def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
 
 
 def test_long_row_is_put_together_from_its_windows(tmp_path):
-    observed_directory = save_tiny_model(tmp_path)
-    length = len(observed_load(observed_directory).encode(RECORD).token_ids)
-    model = observed_load(observed_directory, max_tokens=length - 8)
+    folder = save_tiny_model(tmp_path)
+    length = len(observed_load(folder).encode(RECORD).token_ids)
+    model = observed_load(folder, max_tokens=length - 8)
     row = model.encode(RECORD)
     assert len(row.windows) > 1
     (expected,) = model.attribute([row], [3])
@@ -314,10 +314,10 @@ def test_windows_that_do_not_fit_into_memory_together_are_halved(tmp_path, monke
         np.testing.assert_allclose(tokens.top_scores, expected[layer].top_scores, atol=2e-5)
 
 
-def model_and_long_row(observed_directory, **options):
+def model_and_long_row(folder, **options):
     """A model whose windows take one passage each, and a row of three windows."""
-    longest = max(len(observed_load(save_tiny_model(observed_directory)).encode(one).token_ids) for one in ONE_EACH)
-    model = observed_load(observed_directory, max_tokens=longest + 1, **options)
+    longest = max(len(observed_load(save_tiny_model(folder)).encode(one).token_ids) for one in ONE_EACH)
+    model = observed_load(folder, max_tokens=longest + 1, **options)
     row = model.encode(RECORD)
     assert len(row.windows) == 3
     return model, row
@@ -358,8 +358,8 @@ def test_token_is_attributed_to_its_top_k_earlier_tokens():
 
 @pytest.mark.parametrize(("kind", "shift"), [("llama", 1), ("bert", 0)])
 def test_similarity_is_that_of_eager_attention_below_the_diagonal(tmp_path, kind, shift):
-    observed_directory = save_tiny_model(tmp_path, kind)
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(observed_directory), device="cpu"))
+    folder = save_tiny_model(tmp_path, kind)
+    model = AttentionModel.from_pretrained(ModelOptions(model=str(folder), device="cpu"))
     row = model.encode(QARecord("r", "Who?", (Passage(text="Ada."),), "Ada lit the lamp.", RowSource("f", 0)))
     found = []
 
@@ -370,7 +370,7 @@ def test_similarity_is_that_of_eager_attention_below_the_diagonal(tmp_path, kind
 
     with observing(observe):
         model.attribute([row], [1])
-    reference = AutoModel.from_pretrained(observed_directory, attn_implementation="eager").eval()
+    reference = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     with torch.no_grad():
         ids = torch.from_numpy(row.token_ids.astype(np.int64))[None]
         attention = reference(ids, output_attentions=True).attentions[model.layer - 1][0].mean(0).numpy()

@@ -90,8 +90,8 @@ def test_difference_to_words_is_paired_by_row():
 
 
 @pytest.fixture(scope="module")
-def tiny_model(llama):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
+def model(llama):
+    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu", loaded_layers=4))
 
 
 class CountingModel:
@@ -108,18 +108,18 @@ class CountingModel:
         return self.model.attribute(rows, passage_counts)
 
 
-def test_attention_methods_share_one_forward_pass(tiny_model):
-    model = CountingModel(tiny_model)
+def test_attention_methods_share_one_forward_pass(model):
+    counting = CountingModel(model)
     methods = [AttentionUnion(method, MethodSettings()) for method in UNIONS]
-    run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, model))
-    assert model.forward_passes == 1
+    run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, counting))
+    assert counting.forward_passes == 1
 
 
-def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
+def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(model):
     record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
     refused = LabelledAnswer(record, (frozenset({0}),))
     methods = [AttentionUnion(ATTN_UNION, MethodSettings()), SpanWords(MethodSettings())]
-    union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
+    union, words = run_methods([refused], methods, LoadedModels(PARSER, model))
     assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
     assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]
     assert words.failed == []
@@ -295,11 +295,6 @@ def test_mean_of_the_five_best_tokens_decides_where_it_is_asked_for(both, name):
 
 KEEPERS = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
 RECORD = QARecord("r", "Who?", KEEPERS, "Ada lived there.", RowSource("f", 0))
-
-
-@pytest.fixture(scope="module")
-def model(llama):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu", loaded_layers=4))
 
 
 def context_of(model, hidden_layer=None):
