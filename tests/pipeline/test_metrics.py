@@ -8,7 +8,7 @@ from math import sqrt
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
-from tests.report.made_audit import made_audit, supported_span, told_spans, unsupported_span
+from tests.report.made_audit import made_audit, no_claim, supported_span, told_spans, unsupported_span
 
 from attribeam.pipeline.metrics import (
     METRICS,
@@ -124,10 +124,7 @@ def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path):
 
 def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path):
     inside = replace(unsupported_span(), span_index=2, claim_index=1)
-    heading = replace(
-        supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM
-    )
-    spans = {0: (supported_span(), unsupported_span(), inside, heading)}
+    spans = {0: (supported_span(), unsupported_span(), inside, no_claim(ClaimKind.HEADING, 3))}
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry"], spans=spans).root))
     assert (totals.claims, totals.unmatched_spans, totals.evidence_mass) == (2, 1, 0.6875)
     assert totals.spans["mentions", "unsupported"] == 2
@@ -177,9 +174,10 @@ def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(tmp_path, mode
 def _many_spans(row):
     """As many claims as the row's number says, some of them unsupported, and a heading that is none."""
     claims = [(supported_span(), unsupported_span())[(row + number) % 3 == 0] for number in range(row)]
-    heading = replace(supported_span(), claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
-    kinds = [replace(heading, claim_index=None, span_index=0)]
-    return (*kinds, *(replace(one, span_index=place + 1, claim_index=place + 1) for place, one in enumerate(claims)))
+    return (
+        no_claim(ClaimKind.HEADING),
+        *(replace(one, span_index=place + 1, claim_index=place + 1) for place, one in enumerate(claims)),
+    )
 
 
 def _naive_error(counts):
