@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.attribution.tiny_models import save_tiny_model
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.run_manifest import RunManifest
@@ -63,12 +61,6 @@ class AuditProcess:
             text=True,
             preexec_fn=_heed_ctrl_c,
         )
-
-
-def tiny_audit(root: Path, rows: list[dict[str, object]], *, kind: str = "llama") -> AuditProcess:
-    """An audit of these rows; they and small models lie below ``root``."""
-    log = write_log(root / "log.parquet", rows)
-    return AuditProcess(save_tiny_model(root / "model", kind), save_tiny_parser(root / "parser"), log)
 
 
 def _heed_ctrl_c() -> None:

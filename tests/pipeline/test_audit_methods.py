@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
 from tests.evaluation.dataset_rows import GRADIENTS, HIDDEN_AVERAGE, WORDS
-from tests.pipeline.audit_fixtures import run_locally
-from tests.pipeline.audit_process import ROOT, log_rows, read_all, read_manifest, tiny_audit, write_log
+from tests.pipeline.audit_fixtures import run_locally, tiny_audit
+from tests.pipeline.audit_process import ROOT, log_rows, read_all, read_manifest, write_log
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.method import resolve_method

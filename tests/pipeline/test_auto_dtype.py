@@ -5,10 +5,11 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_model
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.evaluation.dataset_rows import GRADIENTS, WORDS
-from tests.pipeline.audit_process import log_rows, output_digests, read_manifest, tiny_audit
+from tests.pipeline.audit_fixtures import tiny_audit
+from tests.pipeline.audit_process import log_rows, output_digests, read_manifest
 from tests.pipeline.made_metrics import made_manifest
 
 from attribeam.attribution.models import half_precision_instructions
@@ -134,8 +135,7 @@ def test_run_that_continues_keeps_the_decoders_choice(asked, probed, monkeypatch
 def audit(tmp_path_factory):
     """A small model that says that it is stored in bfloat16."""
     made = tiny_audit(tmp_path_factory.mktemp("audit"), log_rows(6), kind="qwen2")
-    path = made.model / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": "bfloat16"}), encoding="utf-8")
+    edit_json(made.model / "config.json", dtype="bfloat16")
     return made
 
 

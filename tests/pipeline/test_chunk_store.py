@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.attribution.tiny_models import edit_json
 from tests.pipeline.made_metrics import made_manifest
 
 from attribeam.attribution.models.model_directory import load_row_encoder
@@ -275,7 +276,7 @@ def test_what_another_schema_version_wrote_is_never_redone_unasked(directory, na
     _commit(directory)
     directory.run_manifest.write_text(made_manifest(AuditCounts()).to_json())
     path = directory.root / name
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": "1.1", "counts": None}))
+    edit_json(path, schema_version="1.1", counts=None)
     names = _names(directory)
     with pytest.raises(UsageError, match=f"{name} is of schema version '1.1', .* audit its logs again, .*--overwrite"):
         _keep(directory, [CHUNK])

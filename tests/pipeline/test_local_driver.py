@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.audit_fixtures import tiny_audit
 from tests.pipeline.audit_process import (
     PATIENCE_SECONDS,
     finished_chunks,
@@ -20,7 +21,6 @@ from tests.pipeline.audit_process import (
     output_digests,
     read_all,
     read_manifest,
-    tiny_audit,
     wait_until,
     write_log,
 )

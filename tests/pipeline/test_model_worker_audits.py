@@ -6,6 +6,7 @@ from dataclasses import replace
 import psutil
 import pytest
 import torch
+from tests.pipeline.audit_fixtures import tiny_audit
 from tests.pipeline.audit_process import (
     PATIENCE_SECONDS,
     finished_chunks,
@@ -14,7 +15,6 @@ from tests.pipeline.audit_process import (
     output_digests,
     read_all,
     read_manifest,
-    tiny_audit,
     wait_until,
     write_log,
 )

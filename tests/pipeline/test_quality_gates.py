@@ -4,7 +4,8 @@ import argparse
 import json
 
 import pytest
-from tests.pipeline.audit_process import log_rows, read_all, read_manifest, tiny_audit, write_log
+from tests.pipeline.audit_fixtures import tiny_audit
+from tests.pipeline.audit_process import log_rows, read_all, read_manifest, write_log
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.pipeline.test_metrics import samples
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 from shutil import copytree
 
 import pytest
+from tests.pipeline.audit_fixtures import tiny_audit
 from tests.pipeline.audit_process import (
     finished_chunks,
     log_rows,
     output_digests,
     read_all,
     read_manifest,
-    tiny_audit,
     wait_until,
     write_log,
 )

@@ -139,13 +139,6 @@ input()
 """
 
 
-def test_process_that_imports_ends_with_its_driver(endless_imports):
-    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE) as driver:
-        importing = _importing_process(endless_imports)
-        driver.kill()
-        assert psutil.wait_procs([importing], timeout=PATIENCE_SECONDS)[1] == []
-
-
 LOADING_WORKER = """
 import ctypes
 import multiprocessing
@@ -163,16 +156,15 @@ multiprocessing.get_context("fork").Process(target=load).start()
 """
 
 
-def test_worker_that_loads_ends_with_its_driver(endless_imports):
-    with subprocess.Popen([sys.executable, "-c", LOADING_WORKER]) as driver:
-        loading = _importing_process(endless_imports)
+@pytest.mark.parametrize("program", [DRIVER, LOADING_WORKER], ids=["process that imports", "worker that loads"])
+def test_what_a_driver_started_ends_with_it(program, endless_imports):
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as driver:
+        started = _importing_process(endless_imports)
         driver.kill()
-        assert psutil.wait_procs([loading], timeout=PATIENCE_SECONDS)[1] == []
+        assert psutil.wait_procs([started], timeout=PATIENCE_SECONDS)[1] == []
 
 
 CHUNK = RowRange("logs/a.parquet", 2000, 4000)
-
-
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

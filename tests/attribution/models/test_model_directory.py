@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_model
 from transformers import (
     BertConfig,
     ElectraConfig,
@@ -112,9 +112,7 @@ def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch
 
 def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path):
     path = save_tiny_model(tmp_path) / "tokenizer.json"
-    tokenizer = json.loads(path.read_text(encoding="utf-8"))
-    tokenizer["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
-    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    edit_json(path, truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0})
     loaded = load_tokenizer(read_model_directory(options(tmp_path)))
     assert len(loaded.encode("The lighthouse at Brigg Point.").ids) > 4
 
@@ -196,8 +194,7 @@ def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path, monkeypa
         raise AssertionError(f"{name} was fetched")
 
     monkeypatch.setattr(modeling_utils, "lazy_import_flash_attention", fetch)
-    path = save_tiny_model(tmp_path) / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"_attn_implementation": KERNEL}), encoding="utf-8")
+    edit_json(save_tiny_model(tmp_path) / "config.json", _attn_implementation=KERNEL)
     directory = read_model_directory(options(tmp_path))
     weight_groups(directory.config, 2)
     load_causal_weights(directory, dtype=torch.float32, device=torch.device("cpu"))
@@ -235,10 +232,8 @@ def own_modules(tmp_path, monkeypatch):
 def directory(tmp_path, own_modules):  # noqa: ARG001 - for what it does
     """A model whose config and class come with it."""
     path = save_tiny_model(tmp_path / "own")
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     names = {"AutoConfig": "configuration_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
-    text = json.dumps(config | {"model_type": "own_llama", "auto_map": names})
-    (path / "config.json").write_text(text, encoding="utf-8")
+    edit_json(path / "config.json", model_type="own_llama", auto_map=names)
     (path / "configuration_own.py").write_text(CONFIGURATION, encoding="utf-8")
     (path / "modeling_own.py").write_text(MODELING, encoding="utf-8")
     return path
@@ -271,10 +266,8 @@ def with_own_tokenizer(directory, name):
     """A plain model whose tokenizer's class comes with it, under this name."""
     path = save_tiny_model(directory / "tokenizer")
     (path / "tokenization_own.py").write_text(TOKENIZER, encoding="utf-8")
-    file = path / "tokenizer_config.json"
-    config = json.loads(file.read_text(encoding="utf-8"))
-    config |= {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": [None, name]}}
-    file.write_text(json.dumps(config), encoding="utf-8")
+    auto_map = {"AutoTokenizer": [None, name]}
+    edit_json(path / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
     return path
 
 
@@ -288,9 +281,7 @@ def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path):
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path, file):
     path = save_tiny_model(tmp_path)
-    config = json.loads((path / file).read_text(encoding="utf-8"))
-    config |= {"auto_map": {"AutoModel": "someone/else--modeling_own.OwnModel"}}
-    (path / file).write_text(json.dumps(config), encoding="utf-8")
+    edit_json(path / file, auto_map={"AutoModel": "someone/else--modeling_own.OwnModel"})
     with pytest.raises(ModelLoadError, match="names code of someone/else, whose revision nothing pins; put model"):
         read_model_directory(ModelOptions(model=str(path), trust_remote_code=True))
     read_model_directory(ModelOptions(model=str(path)))
@@ -340,9 +331,8 @@ class OwnModel(LlamaModel):
 def save(directory, code):
     """A tiny Llama whose config names ``OwnModel`` of its own repository."""
     save_tiny_model(directory)
-    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    config |= {"auto_map": {"AutoModel": "modeling_own.OwnModel"}, "architectures": ["OwnModel"]}
-    (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    auto_map = {"AutoModel": "modeling_own.OwnModel"}
+    edit_json(directory / "config.json", auto_map=auto_map, architectures=["OwnModel"])
     (directory / "modeling_own.py").write_text(code, encoding="utf-8")
     assert load_file(directory / "model.safetensors")
     return directory
