@@ -26,7 +26,7 @@ _OUTCOMES = {0: "survived", 1: "killed", -signal.SIGALRM: "killed", _UNREAD: "un
 
 # fmt: off
 TESTS = {
-    "attribution/evidence/union.py": "test_union test_span_evidence",
+    "attribution/evidence/union.py": "test_union test_union_results",
     "attribution/answers/atomic_facts.py": "test_atomic_facts test_bundled_parser",
     "attribution/prompts/token_offsets.py": "test_token_offsets",
     "attribution/attention/capture.py": "test_capture",
@@ -34,7 +34,7 @@ TESTS = {
     "pipeline/chunk_store.py": "test_chunk_store",
     "attribution/answers/unmatched_values.py": "test_unmatched_values",
     "attribution/answers/quantities.py": "test_unmatched_values",
-    "attribution/verdict/judge.py": "test_judge test_claims test_reasons",
+    "attribution/verdict/judge.py": "test_judge test_claims test_premises",
     "attribution/verdict/claims.py": "test_claims",
 }
 """The tests that should notice the mutants of a file; they stand in its folder of ``tests/``."""

@@ -22,7 +22,7 @@ settings.load_profile("attribeam")
 _LONG_FILES = (
     "deploy/test_flink_cluster.py",
     "pipeline/test_golden_audits.py",
-    "pipeline/test_model_workers.py",
+    "pipeline/test_model_worker_audits.py",
     "pipeline/test_local_driver.py",
     "pipeline/test_row_isolation.py",
     "pipeline/test_privacy.py",

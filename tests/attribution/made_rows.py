@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
+from attribeam.schemas import RowFault
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -28,6 +29,14 @@ def made_row(
     in_title = np.isin(np.arange(size), list(titles))
     ids = np.zeros(size + len(responses), np.int32)
     return EncodedRow(ids, size, np.array(passages, np.int32), in_title, starts, ends, first, last)
+
+
+def full_similarity(tokens: TokenAttribution | RowFault) -> np.ndarray:
+    """S put together again from a top-k that kept every column: float32 [responses, prompt_length]."""
+    assert isinstance(tokens, TokenAttribution)
+    similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
+    np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
+    return similarity
 
 
 def made_attribution(top: Sequence[Sequence[tuple[int, float]]], passages: int = 1) -> TokenAttribution:

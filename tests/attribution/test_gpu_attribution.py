@@ -5,6 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention import end_to_end_attention as backends
@@ -48,15 +49,7 @@ def load(directory, device, dtype="float32"):
 
 def similarities(model):
     rows = [model.encode(one) for one in RECORDS]
-    return [spread(tokens) for tokens in model.attribute(rows, [2] * len(rows))]
-
-
-def spread(tokens):
-    """S again, of all its columns."""
-    assert isinstance(tokens, TokenAttribution)
-    similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
-    np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
-    return similarity
+    return [full_similarity(tokens) for tokens in model.attribute(rows, [2] * len(rows))]
 
 
 @pytest.mark.parametrize("kind", KINDS)

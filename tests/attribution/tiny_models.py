@@ -151,6 +151,12 @@ def tiny_model(config: PreTrainedConfig, *, scale: float = 0.3, causal: bool = T
     return model
 
 
+def edit_json(file: Path, **changes: object) -> None:
+    """Give members of a file's JSON object other values."""
+    values = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(values | changes), encoding="utf-8")
+
+
 def save_tiny_model(directory: Path, kind: str = "llama", *, scale: float = 0.3) -> Path:
     """Write model, config and tokenizer of ``CONFIGS[kind]``."""
     model = tiny_model(CONFIGS[kind], scale=scale, causal=kind in DECODERS)

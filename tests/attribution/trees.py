@@ -1,4 +1,4 @@
-"""Hand-written dependency trees in a compact notation, one word a line or an item.
+"""The bundled parser, and hand-written dependency trees in a compact notation, one word a line or an item.
 
 ``"The/det/2/DET company/nsubj/3/NOUN ..."``: text, label, 1-based head (0 for the root), universal tag; words are
 joined by single blanks unless an item starts with "~", which glues it to the word before. "||" starts a new sentence,
@@ -7,8 +7,17 @@ whose heads count from 1 again.
 
 from __future__ import annotations
 
+from functools import cache
+
+from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.schemas import CharRange
+
+
+@cache
+def bundled_parser() -> AnswerParser:
+    """Loaded once for all tests of a process."""
+    return AnswerParser.from_pretrained("bundled")
 
 
 def tree(notation: str, *, label_scheme: str = "universal") -> tuple[str, ParsedAnswer]:

@@ -19,8 +19,9 @@ from deploy.flink.get_flink import cached_files
 from tests.deploy.deadly_method import FATAL_WORD, HARBOUR, HELD_WORD
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
+from tests.pipeline.audit_process import read_manifest
 
-from attribeam.schemas.run_manifest import ChunkManifest, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import ChunkManifest, RunStatus
 
 ROOT = Path(__file__).parents[2]
 ROWS = 24
@@ -166,7 +167,7 @@ def committed_rows(output, kind):
 
 def assert_reconciled(output, *, dead_letters):
     """Every row of a plain log is there once: audited, or with this reason in the dead letters."""
-    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    manifest = read_manifest(output)
     assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
     letters = [(row["source_row"], row["reason"]) for row in committed_rows(output, "dead_letters")]
     assert letters == sorted(dead_letters.items())
@@ -242,7 +243,7 @@ def test_a_job_that_was_cancelled_and_is_submitted_again_does_what_is_missing(ha
     said, _ = audit.communicate(timeout=SECONDS)
     assert audit.returncode == 1, said
     assert "cancelled" in said
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.FAILED
+    assert read_manifest(output).status is RunStatus.FAILED
     harbour.let_go()
     harbour.run(harbour.on_flink(log, output, *DEADLY))
     assert_reconciled(output, dead_letters={})

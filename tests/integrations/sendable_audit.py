@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-from tests.report.made_audit import made_audit, supported_span, told_spans
+from tests.report.made_audit import made_audit, no_claim, told_spans
 
 from attribeam.logs.traces.trace_log import log_schema
-from attribeam.schemas import AnswerKind, ClaimKind, QARecord, Support
+from attribeam.schemas import AnswerKind, ClaimKind, QARecord
 
 TRACES = ("5b8efff798038103d269b633813fc60c", "5b8efff798038103d269b633813fc60d", None)
 SPANS = ("eee19b7ec3c1b174", "eee19b7ec3c1b175", None)
@@ -22,10 +22,7 @@ RETRIEVER = "eee19b7ec3c1b176"
 def sendable_audit(folder: Path) -> Path:
     """An answer of two claims, of which one is unsupported; a refusal; and an answer without ids."""
     quoted, other_value = told_spans()
-    refusal = replace(
-        supported_span(), support=Support.NO_CLAIM, claim_kind=ClaimKind.REFUSAL, claim_index=None,
-        answer_kind=AnswerKind.REFUSAL, passage_scores=(0.0, 0.0), evidence=(),
-    )  # fmt: skip
+    refusal = no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL, passage_scores=(0.0, 0.0), evidence=())
     spans = {0: tuple(replace(one, answer_risk=0.875) for one in (quoted, other_value)), 1: (refusal,)}
     fields = [one for one in log_schema(of_traces=True) if one.name in ("trace_id", "span_id", "retrievals")]
     return made_audit(folder, spans=spans, change=_with_ids, extra_fields=fields).root

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.attribution.tiny_models import save_tiny_model
 from tests.logs.log_files import BROKEN_TEXT, log_row
+from tests.pipeline.audit_process import AuditProcess
+from tests.pipeline.audit_process import write_log as write_audit_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
@@ -25,6 +27,12 @@ def save_tiny_audit(folder: Path) -> AuditSettings:
     model = save_tiny_model(folder / "model")
     parser = save_tiny_parser(folder / "parser")
     return AuditSettings(model=ModelOptions(model=str(model), token_budget=512), parser=str(parser))
+
+
+def tiny_audit(root: Path, rows: list[dict[str, object]], *, kind: str = "llama") -> AuditProcess:
+    """An audit of these rows; they and small models lie below ``root``."""
+    log = write_audit_log(root / "log.parquet", rows)
+    return AuditProcess(save_tiny_model(root / "model", kind), save_tiny_parser(root / "parser"), log)
 
 
 def with_token_budget(settings: AuditSettings, token_budget: int) -> AuditSettings:

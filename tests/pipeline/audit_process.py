@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.pipeline.command_line import main
+from attribeam.schemas.run_manifest import RunManifest
 
 PATIENCE_SECONDS = 300
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,11 @@ def output_digests(output: Path) -> dict[str, str]:
 def read_all(folder: Path) -> pa.Table:
     """All records of a folder, in the order of its files."""
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
+
+
+def read_manifest(output: Path) -> RunManifest:
+    """What an audit says of itself."""
+    return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
 def finished_chunks(output: Path) -> int:

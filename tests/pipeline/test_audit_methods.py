@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
 from tests.evaluation.dataset_rows import GRADIENTS, HIDDEN_AVERAGE, WORDS
-from tests.pipeline.audit_fixtures import run_locally
-from tests.pipeline.audit_process import ROOT, AuditProcess, log_rows, read_all, write_log
-from tests.transforms.tiny_parser import save_tiny_parser
+from tests.pipeline.audit_fixtures import run_locally, tiny_audit
+from tests.pipeline.audit_process import ROOT, log_rows, read_all, read_manifest, write_log
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.methods.method import resolve_method
@@ -26,7 +24,6 @@ from attribeam.pipeline.command_line import main
 from attribeam.pipeline.worker_pool import load_models as load_audit
 from attribeam.pipeline.worker_process import explain_chunk_failure
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from attribeam.schemas.run_manifest import RunManifest
 from attribeam.transforms.audit_settings import configuration_hash, output_schemas
 
 OWN_METHOD = """
@@ -180,8 +177,7 @@ def test_broken_method_is_named_with_its_row_and_without_the_answer(
 
 
 def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_audit(tmp_path):
-    log = write_log(tmp_path / "log.parquet", log_rows(10))
-    audit = AuditProcess(save_tiny_model(tmp_path / "model"), save_tiny_parser(tmp_path / "parser"), log)
+    audit = tiny_audit(tmp_path, log_rows(10))
     name, output = write_method(tmp_path, "of_length"), tmp_path / "out"
     first = audit.run(output, "--method", name, "--workers", "2", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -192,7 +188,7 @@ def test_own_method_runs_in_several_workers_and_a_change_of_its_file_is_another_
     refused = audit.run(output, "--method", name, cwd=tmp_path)
     assert refused.returncode == 2
     assert "another option or a version is not the same" in refused.stderr
-    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    manifest = read_manifest(output)
     assert manifest.models["method_code"].startswith("sha256:")
     assert manifest.counts.tokens is None
     assert main(["show", "--audit", str(output), "ferry-3"]) == 0

@@ -5,19 +5,19 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_model
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.evaluation.dataset_rows import GRADIENTS, WORDS
-from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, write_log
+from tests.pipeline.audit_fixtures import tiny_audit
+from tests.pipeline.audit_process import log_rows, output_digests, read_manifest
 from tests.pipeline.made_metrics import made_manifest
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.models import half_precision_instructions
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.pipeline import model_workers
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.model_workers import with_auto_dtype
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import AuditCounts, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings, plain_settings
 
 SETTINGS = AuditSettings(model=ModelOptions(model="brigg/lighthouse", device="cpu"))
@@ -134,18 +134,16 @@ def test_run_that_continues_keeps_the_decoders_choice(asked, probed, monkeypatch
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory):
     """A small model that says that it is stored in bfloat16."""
-    root = tmp_path_factory.mktemp("audit")
-    model = save_tiny_model(root / "model", "qwen2")
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}), encoding="utf-8")
-    return AuditProcess(model, save_tiny_parser(root / "parser"), write_log(root / "log.parquet", log_rows(6)))
+    made = tiny_audit(tmp_path_factory.mktemp("audit"), log_rows(6), kind="qwen2")
+    edit_json(made.model / "config.json", dtype="bfloat16")
+    return made
 
 
 def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_same_audit(audit, tmp_path, monkeypatch):
     monkeypatch.setattr(model_workers, "half_precision_instructions", lambda: {"bfloat16": ("amx_bf16",)})
     monkeypatch.setattr(model_workers, "_chosen", lambda *_, **__: CHOSEN)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "auto") == 0
-    manifest = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
+    manifest = read_manifest(tmp_path)
     model, run = manifest.options["model"], manifest.options["run"]
     assert isinstance(model, dict)
     assert isinstance(run, dict)
@@ -155,7 +153,7 @@ def test_workers_do_as_they_are_told_and_the_same_dtype_given_by_name_is_the_sam
     monkeypatch.setattr(model_workers, "half_precision_instructions", dict)
     assert audit.run_here(tmp_path, "--workers", "2", "--device", "cpu", "--dtype", "bfloat16") == 0
     assert output_digests(tmp_path) == written
-    again = RunManifest.from_json((tmp_path / "run_manifest.json").read_text())
+    again = read_manifest(tmp_path)
     assert (again.configuration, again.rows_per_second) == (manifest.configuration, 0.0)
 
 

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.logs.log_files import write_log
 from tests.pipeline.audit_fixtures import mixed_rows, run_locally, save_tiny_audit, with_token_budget
+from tests.pipeline.audit_process import read_manifest
 from tests.pipeline.distributed_audit import ROWS_PER_CHUNK
 
 from attribeam.attribution.prompts.jinja_template import JinjaTemplate
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunStatus
 
 ROOT = Path(__file__).parents[2]
 ROWS = 24
@@ -110,7 +111,7 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path, job
     assert not template.exists(), "the workers should not have had the template's file"
     for folder in ("evidence", "dead_letters"):
         assert sorted_rows(local, f"{folder}*.parquet") == sorted_rows(portable, f"{folder}/*.parquet")
-    manifest = RunManifest.from_json((portable / "run_manifest.json").read_text())
+    manifest = read_manifest(portable)
     assert json.loads((portable / "metrics.json").read_text())["metrics"]["rows"] == ROWS
     assert f"attribeam_rows {ROWS}" in (portable / "metrics.prom").read_text().splitlines()
     assert manifest.models["prompt_template"] == JinjaTemplate(text).digest

@@ -10,6 +10,7 @@ import pytest
 from tests.deploy.deadly_method import FATAL_WORD
 from tests.logs.log_files import log_row, write_log
 from tests.pipeline.audit_fixtures import mixed_rows, save_tiny_audit
+from tests.pipeline.audit_process import read_manifest
 from tests.pipeline.distributed_audit import (
     ROWS_PER_CHUNK,
     DistributedAudit,
@@ -32,7 +33,7 @@ from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import RunError
-from attribeam.schemas.run_manifest import InputFile, RunManifest, RunStatus
+from attribeam.schemas.run_manifest import InputFile, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, output_schemas
 from attribeam.transforms.beam_storage import BeamStorage
 
@@ -82,7 +83,7 @@ def contents(output):
 
 
 def test_all_rows_are_committed_chunk_by_chunk_and_reconciled(undisturbed):
-    manifest = RunManifest.from_json((undisturbed / "run_manifest.json").read_text())
+    manifest = read_manifest(undisturbed)
     assert (manifest.status, manifest.counts.rows, manifest.counts.is_reconciled) == (RunStatus.DONE, ROWS, True)
     assert [one.row_start for one in chunk_manifests(undisturbed).values()] == STARTS
     assert manifest.chunks == tuple(chunk_manifests(undisturbed))
@@ -94,7 +95,7 @@ def test_all_rows_are_committed_chunk_by_chunk_and_reconciled(undisturbed):
 def test_a_second_submission_reads_only_the_rows_that_are_missing(audit, interrupted, undisturbed):
     kept = chunk_manifests(interrupted)
     assert len(kept) == 2
-    assert RunManifest.from_json((interrupted / "run_manifest.json").read_text()).status is RunStatus.FAILED
+    assert read_manifest(interrupted).status is RunStatus.FAILED
     with counted_rows() as starts:
         finished = audit.run(interrupted)
     assert sorted(starts) == sorted(set(STARTS) - {one.row_start for one in kept.values()})
@@ -128,10 +129,6 @@ def test_a_damaged_chunk_is_done_again_and_no_other(audit, undisturbed, tmp_path
     assert written_files(tmp_path) == named_files(tmp_path)
 
 
-def status_of(output):
-    return RunManifest.from_json((output / "run_manifest.json").read_text()).status
-
-
 def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(audit, undisturbed, tmp_path, monkeypatch):
     shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     (tmp_path / chunk_manifests(tmp_path)["00000-log-r0000000008"].evidence.path).unlink()
@@ -139,7 +136,7 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(audit, u
     keep_only = ChunkStore.keep_only
 
     def noted(self, kept):
-        before.append((status_of(tmp_path), len(chunk_manifests(tmp_path))))
+        before.append((read_manifest(tmp_path).status, len(chunk_manifests(tmp_path))))
         keep_only(self, kept)
 
     def end(*_):
@@ -151,7 +148,7 @@ def test_an_audit_that_loses_a_chunk_or_its_results_says_running_before(audit, u
     with pytest.raises(KeyboardInterrupt):
         audit.run(tmp_path)
     assert before == [(RunStatus.RUNNING, 4)]
-    assert (status_of(tmp_path), len(chunk_manifests(tmp_path))) == (RunStatus.INTERRUPTED, 3)
+    assert (read_manifest(tmp_path).status, len(chunk_manifests(tmp_path))) == (RunStatus.INTERRUPTED, 3)
 
 
 def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(audit, undisturbed, tmp_path, monkeypatch):
@@ -164,7 +161,7 @@ def test_an_overwriting_run_that_ends_while_it_removes_another_audit_says_so(aud
     monkeypatch.setattr(ChunkStore, "keep_only", end)
     with pytest.raises(KeyboardInterrupt):
         other.run(tmp_path, overwrite=True)
-    assert status_of(tmp_path) is RunStatus.INTERRUPTED
+    assert read_manifest(tmp_path).status is RunStatus.INTERRUPTED
 
 
 def test_overwrite_does_all_chunks_again(audit, tmp_path, undisturbed):
@@ -194,48 +191,39 @@ def test_a_chunk_has_the_same_bytes_as_in_a_local_run(audit, undisturbed, tmp_pa
         assert attempt.counts == manifest.counts
 
 
-def test_a_group_that_a_runner_does_twice_is_committed_once(audit, tmp_path, undisturbed):
+def test_a_group_that_a_runner_does_twice_is_committed_once(audit, tmp_path, undisturbed, monkeypatch):
     def twice(group, store, settings, schemas):
         made = group.of([*group.rows])
         commit_group(made, store, settings, schemas)
         commit_group(made, store, settings, schemas)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distributed_driver, "commit_group", twice)
-        audit.run(tmp_path)
+    monkeypatch.setattr(distributed_driver, "commit_group", twice)
+    audit.run(tmp_path)
     assert contents(tmp_path) == contents(undisturbed)
     assert written_files(tmp_path) == named_files(tmp_path)
 
 
-def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(audit, tmp_path):
+def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(audit, tmp_path, monkeypatch):
     def without_letters(group, store, settings, schemas):
         commit_group(replace(group, rows=[*group.rows], letters=[]), store, settings, schemas)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distributed_driver, "commit_group", without_letters)
-        with pytest.raises(RunError, match="audited or dead-lettered exactly once"):
-            audit.run(tmp_path)
+    monkeypatch.setattr(distributed_driver, "commit_group", without_letters)
+    with pytest.raises(RunError, match="audited or dead-lettered exactly once"):
+        audit.run(tmp_path)
     assert all(one.counts.is_reconciled for one in chunk_manifests(tmp_path).values())
 
 
-def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit, tmp_path):
+def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit, tmp_path, monkeypatch):
     commit = ChunkStore.commit
 
     def all_but_one(self, chunk, attempt, *, mark):
         if chunk.rows.row_start:
             commit(self, chunk, attempt, mark=mark)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ChunkStore, "commit", all_but_one)
-        with pytest.raises(RunError, match=r"1 of 4 chunks are not in .*first 00000-log-r0000000000"):
-            audit.run(tmp_path)
+    monkeypatch.setattr(ChunkStore, "commit", all_but_one)
+    with pytest.raises(RunError, match=r"1 of 4 chunks are not in .*first 00000-log-r0000000000"):
+        audit.run(tmp_path)
     assert AuditDirectory.open(tmp_path).manifest.status is RunStatus.FAILED
-
-
-@pytest.fixture
-def printed(capsys):
-    capsys.readouterr()
-    return capsys
 
 
 class _Job:
@@ -269,7 +257,7 @@ def test_a_signal_cancels_the_job_and_the_manifest_says_interrupted(audit, tmp_p
     finally:
         signal.signal(number, before)
     assert job.cancelled == 1
-    manifest = RunManifest.from_json((tmp_path / "audit" / "run_manifest.json").read_text())
+    manifest = read_manifest(tmp_path / "audit")
     assert manifest.status is RunStatus.INTERRUPTED
 
 

@@ -26,10 +26,14 @@ from attribeam.transforms.audit_settings import AuditSettings
 SETTINGS = AuditSettings()
 
 
+def _plan(log, rows_per_chunk):
+    return make_plan(check_input([str(log)], SETTINGS), rows_per_chunk=rows_per_chunk)
+
+
 def test_chunks_cover_every_row_once_and_sort_in_input_order(tmp_path):
     write_log(tmp_path / "a.parquet", log_rows(7))
     write_log(tmp_path / "b.parquet", log_rows(3))
-    plan = make_plan(check_input([f"{tmp_path}/*.parquet"], SETTINGS), rows_per_chunk=3)
+    plan = _plan(f"{tmp_path}/*.parquet", 3)
     names = [chunk.name for chunk in plan.chunks]
     assert names == sorted(names)
     ranges = [(Path(chunk.rows.file).name, chunk.rows.row_start, chunk.rows.row_end) for chunk in plan.chunks]
@@ -39,13 +43,13 @@ def test_chunks_cover_every_row_once_and_sort_in_input_order(tmp_path):
 def test_files_of_the_same_name_in_two_folders_get_different_chunks(tmp_path):
     write_log(tmp_path / "x" / "part-0.parquet", log_rows(2))
     write_log(tmp_path / "y" / "part-0.parquet", log_rows(2))
-    plan = make_plan(check_input([f"{tmp_path}/*/part-0.parquet"], SETTINGS), rows_per_chunk=2000)
+    plan = _plan(f"{tmp_path}/*/part-0.parquet", 2000)
     assert [chunk.name for chunk in plan.chunks] == ["00000-part-0-r0000000000", "00001-part-0-r0000000000"]
 
 
 def test_a_file_without_rows_has_one_empty_chunk(tmp_path):
     write_log(tmp_path / "none.parquet", [])
-    (chunk,) = make_plan(check_input([f"{tmp_path}/none.parquet"], SETTINGS), rows_per_chunk=5).chunks
+    (chunk,) = _plan(f"{tmp_path}/none.parquet", 5).chunks
     assert chunk.rows.row_count == 0
 
 
@@ -65,16 +69,16 @@ def test_given_spans_alone_are_refused_where_no_file_can_give_any(tmp_path):
 def test_a_rewritten_answer_of_the_same_length_changes_the_fingerprint(tmp_path):
     rows = log_rows(9)
     path = write_log(tmp_path / "a.parquet", rows)
-    before = make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=9).inputs[0]
+    before = _plan(path, 9).inputs[0]
     rows[4]["answer"] = str(rows[4]["answer"]).replace("noon", "nine")
     write_log(path, rows)
-    assert make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=9).inputs[0].sha256 != before.sha256
+    assert _plan(path, 9).inputs[0].sha256 != before.sha256
 
 
 def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path):
     rows = [*log_rows(4), *log_rows(2), *log_rows(1)]
     path = write_log(tmp_path / "a.parquet", rows)
-    plan = make_plan(check_input([str(path)], SETTINGS), rows_per_chunk=3)
+    plan = _plan(path, 3)
     assert [chunk.rows.duplicate_rows for chunk in plan.chunks] == [(), (4, 5), (6,)]
 
 
@@ -154,16 +158,21 @@ with OutputDirectory(Path(sys.argv[1])).locked():
 """
 
 
+def _hold(directory):
+    """Lock it and do nothing more."""
+    with directory.locked():
+        pass
+
+
 def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="other files"), OutputDirectory(tmp_path).locked():
-        pass
+    with pytest.raises(UsageError, match="other files"):
+        _hold(OutputDirectory(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path):
-    with OutputDirectory(tmp_path / "out").locked():
-        pass
+    _hold(OutputDirectory(tmp_path / "out"))
     (tmp_path / "out" / "evidence" / "mine.parquet").write_text("")
     with pytest.raises(UsageError, match=r"mine\.parquet"):
         OutputDirectory(tmp_path / "out").check()
@@ -172,16 +181,15 @@ def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path):
 @pytest.mark.parametrize("place", ["_attempts/mine.txt", "_chunks/00000-log-r0000000000.json/x", "dead_letters"])
 def test_what_is_not_as_an_audit_leaves_it_is_refused_by_name(tmp_path, place):
     root = tmp_path / "out"
-    with OutputDirectory(root).locked():
-        pass
+    _hold(OutputDirectory(root))
     path = root / place
     if path.is_dir():
         path.rmdir()
     path.parent.mkdir(exist_ok=True)
     path.write_text("")
     named = place.removesuffix("/x")
-    with pytest.raises(UsageError, match=f"{named}.*move it away"), OutputDirectory(root).locked():
-        pass
+    with pytest.raises(UsageError, match=f"{named}.*move it away"):
+        _hold(OutputDirectory(root))
     assert path.exists()
 
 
@@ -190,8 +198,8 @@ def test_output_that_cannot_be_made_is_refused_with_the_reason(tmp_path, made):
     root = tmp_path / ("x" * 300 if made == "long" else "file/out" if made == "below a file" else "link")
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("/nowhere/at/all")
-    with pytest.raises(UsageError, match=r"cannot be written to: .*choose another"), OutputDirectory(root).locked():
-        pass
+    with pytest.raises(UsageError, match=r"cannot be written to: .*choose another"):
+        _hold(OutputDirectory(root))
 
 
 def _tree(root):
@@ -215,16 +223,15 @@ def test_a_link_in_place_of_what_an_audit_writes_is_refused_and_not_followed(tmp
     outside.mkdir()
     (outside / "file").write_text("years of work")
     (outside / "file").chmod(0o666)
-    with OutputDirectory(root).locked():
-        pass
+    _hold(OutputDirectory(root))
     path = root / place
     if path.is_dir():
         path.rmdir()
     path.unlink(missing_ok=True)
     path.symlink_to(outside if "." not in place and place != "_attribeam" else outside / "file")
     before = _tree(tmp_path)
-    with pytest.raises(UsageError, match=f"{place}.*move it away"), OutputDirectory(root).locked():
-        pass
+    with pytest.raises(UsageError, match=f"{place}.*move it away"):
+        _hold(OutputDirectory(root))
     assert _tree(tmp_path) == before
 
 
@@ -232,8 +239,7 @@ def test_a_link_in_place_of_what_an_audit_writes_is_refused_and_not_followed(tmp
 def test_a_link_that_appears_after_the_check_is_not_written_through(tmp_path, monkeypatch, name):
     directory, outside = OutputDirectory(tmp_path / "out"), tmp_path / "outside"
     outside.write_text('{"status": "running"}' + " " * 9)
-    with directory.locked():
-        pass
+    _hold(directory)
     (directory.root / name).unlink(missing_ok=True)
     (directory.root / name).symlink_to(outside)
     monkeypatch.setattr(OutputDirectory, "check", lambda _: None)
@@ -269,8 +275,7 @@ def test_what_a_run_wrote_before_it_failed_stays(tmp_path):
 def test_an_unwritable_output_is_refused_before_anything_is_made(tmp_path, monkeypatch, unwritable):
     """Also by a dry run, which makes nothing that could fail; the tests may run as root, who may write everywhere."""
     if unwritable != ".":
-        with OutputDirectory(tmp_path / "out").locked():
-            pass
+        _hold(OutputDirectory(tmp_path / "out"))
     before = sorted(tmp_path.rglob("*"))
     access = os.access
     denied = (tmp_path / unwritable).resolve()
@@ -285,8 +290,8 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with pytest.raises(UsageError, match="No locks available"), OutputDirectory(tmp_path / "out").locked():
-        pass
+    with pytest.raises(UsageError, match="No locks available"):
+        _hold(OutputDirectory(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -301,8 +306,8 @@ def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path, monkeypatch):
     with OutputDirectory(tmp_path).locked():
         (tmp_path / "run_manifest.json").touch()
     monkeypatch.setattr(fcntl, "flock", remove_then_lock)
-    with pytest.raises(UsageError, match="another audit is writing"), OutputDirectory(tmp_path).locked():
-        pass
+    with pytest.raises(UsageError, match="another audit is writing"):
+        _hold(OutputDirectory(tmp_path))
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
@@ -311,8 +316,8 @@ def test_full_disk_is_no_wrong_output(code, tmp_path, monkeypatch):
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(OSError, match=os.strerror(code)), OutputDirectory(tmp_path / "out").locked():
-        pass
+    with pytest.raises(OSError, match=os.strerror(code)):
+        _hold(OutputDirectory(tmp_path / "out"))
 
 
 def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp_path):
@@ -320,9 +325,8 @@ def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match=f"process {holder.pid}"), OutputDirectory(tmp_path).locked():
-            pass
+        with pytest.raises(UsageError, match=f"process {holder.pid}"):
+            _hold(OutputDirectory(tmp_path))
         holder.kill()
         holder.wait()
-    with OutputDirectory(tmp_path).locked():
-        pass
+    _hold(OutputDirectory(tmp_path))

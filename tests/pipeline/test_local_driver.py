@@ -12,26 +12,25 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_fixtures import tiny_audit
 from tests.pipeline.audit_process import (
     PATIENCE_SECONDS,
-    AuditProcess,
     finished_chunks,
     has_only_our_lines,
     log_rows,
     output_digests,
     read_all,
+    read_manifest,
     wait_until,
     write_log,
 )
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import local_driver
 from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.output_directory import RESULTS
 from attribeam.pipeline.run_record import RunRecord
 from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunStatus
 
 ROWS = 18
 FAULTY = {3: "answer", 9: "passages"}
@@ -40,13 +39,11 @@ FAULTY = {3: "answer", 9: "passages"}
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory):
     """Small models, and a log with two faulty rows and a repeated id."""
-    root = tmp_path_factory.mktemp("audit")
     rows = log_rows(ROWS)
     for row, column in FAULTY.items():
         rows[row][column] = None
     rows[ROWS - 1]["record_id"] = rows[1]["record_id"]
-    log = write_log(root / "log.parquet", rows)
-    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+    return tiny_audit(tmp_path_factory.mktemp("audit"), rows)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +68,7 @@ def test_every_row_is_audited_or_dead_lettered_once(undisturbed):
 
 
 def test_the_run_manifest_says_what_was_read_with_which_models(undisturbed, audit):
-    manifest = RunManifest.from_json((undisturbed / "run_manifest.json").read_text())
+    manifest = read_manifest(undisturbed)
     assert manifest.status is RunStatus.DONE
     assert (manifest.counts.rows, manifest.counts.audited, manifest.counts.dead_lettered) == (ROWS, ROWS - 3, 3)
     assert manifest.counts.span_count == read_all(undisturbed / "evidence").num_rows
@@ -126,7 +123,7 @@ def test_a_night_that_is_no_longer_given_is_not_lost_unasked(audit, tmp_path, ca
     assert f"holds 2 finished chunks with 8 rows of {str(nights[1])!r}, {str(nights[2])!r}, first 00001-1-r" in error
     assert _contents(output) == before
     assert one_night.run_here(output, "--workers", "1", "--overwrite") == 0
-    assert (_manifest(output).counts.rows, finished_chunks(output)) == (4, 1)
+    assert (read_manifest(output).counts.rows, finished_chunks(output)) == (4, 1)
 
 
 def _contents(output):
@@ -141,7 +138,7 @@ def test_results_of_an_earlier_run_are_gone_when_the_rows_of_a_new_one_begin(und
     found = []
 
     def end_at_the_first_row(*_, **__):
-        found.append((_manifest(output).status, _results(output)))
+        found.append((read_manifest(output).status, _results(output)))
         raise RunError("no memory is left")
 
     monkeypatch.setattr(local_driver._ChunkRun, "run", end_at_the_first_row)
@@ -167,10 +164,10 @@ def _refuse_to_run(*_, **__):
 
 def test_refused_options_leave_the_status_and_files_of_a_killed_audit(undisturbed, audit, tmp_path):
     output = shutil.copytree(undisturbed, tmp_path / "out")
-    (output / "run_manifest.json").write_text(replace(_manifest(output), status=RunStatus.RUNNING).to_json())
+    (output / "run_manifest.json").write_text(replace(read_manifest(output), status=RunStatus.RUNNING).to_json())
     before = sorted(output.rglob("*"))
     assert audit.run_here(output, "--workers", "1", "--token-evidence") == 2
-    assert _manifest(output).status is RunStatus.RUNNING
+    assert read_manifest(output).status is RunStatus.RUNNING
     assert sorted(output.rglob("*")) == before
 
 
@@ -181,7 +178,7 @@ def test_killed_driver_and_killed_worker_leave_the_records_of_an_undisturbed_run
     assert "ended by signal SIGKILL at rows" in text
     assert "trying them again" in text
     assert "were finished by an earlier run" in text
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.DONE
+    assert read_manifest(output).status is RunStatus.DONE
     assert output_digests(output) == output_digests(undisturbed)
     assert not (output / "_attempts").exists()
 
@@ -208,7 +205,7 @@ def test_manifest_says_interrupted_whenever_and_however_often_a_signal_comes(
     monkeypatch.setattr(RunRecord, "write", write_after_signal)
     with _signals_ignored_by_pytest():
         assert audit.run_here(output, "--workers", "1") == 130
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
+    assert read_manifest(output).status is RunStatus.INTERRUPTED
 
 
 @contextmanager
@@ -241,7 +238,7 @@ def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
     monkeypatch.setattr(ChunkStore, "put", write_until_full)
     assert audit.run_here(output, "--workers", "1") == 1
     assert "the disk is full" in capfd.readouterr().err
-    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    manifest = read_manifest(output)
     assert (manifest.status, manifest.counts.rows) == (RunStatus.FAILED, ROWS)
 
 
@@ -303,10 +300,6 @@ def _damage(log, *, row_group, column):
     content = bytearray(log.read_bytes())
     content[start:end] = bytes(byte ^ 0xFF for byte in content[start:end])
     log.write_bytes(content)
-
-
-def _manifest(output):
-    return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
 def _results(output):

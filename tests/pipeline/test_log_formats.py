@@ -10,7 +10,7 @@ from tests.logs.lakes import dated_rows, with_deletion_vector
 from tests.logs.log_files import write_jsonl
 from tests.logs.test_reader import arrow_copy, install_example
 from tests.logs.traces.exports import ANSWER, PASSAGES, mixed_spans
-from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, write_log
+from tests.pipeline.audit_process import AuditProcess, log_rows, read_all, read_manifest, write_log
 
 from attribeam.pipeline import local_driver
 from attribeam.pipeline.chunk_store import ChunkStore
@@ -19,7 +19,6 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.audited_answer import AuditedLogs
 from attribeam.schemas import RowSource
 from attribeam.schemas.errors import ExitCode
-from attribeam.schemas.run_manifest import RunManifest
 
 
 def as_jsonl(log):
@@ -110,7 +109,7 @@ def test_audit_reads_one_version_and_goes_on_with_it(settings, tmp_path, capfd):
     audit, output = AuditProcess(Path(settings.model.model), Path(settings.parser), root.parent), tmp_path / "out"
     assert audit.run_here(output, "--workers", "1", "--rows-per-chunk", "3") == 0
     assert f"the Delta table '{root}' is read at version 0: 1 of 1 files" in capfd.readouterr().err
-    manifest = RunManifest.from_json((output / "run_manifest.json").read_text())
+    manifest = read_manifest(output)
     assert manifest.counts.rows == manifest.inputs[0].row_count == 4
     assert manifest.options["tables"] == [{"kind": "delta", "root": str(root), "version": 0, "deletes_rows": True}]
     evidence = read_all(output / "evidence")

@@ -8,7 +8,7 @@ from math import sqrt
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
-from tests.report.made_audit import made_audit, supported_span, told_spans, unsupported_span
+from tests.report.made_audit import made_audit, no_claim, supported_span, told_spans, unsupported_span
 
 from attribeam.pipeline.metrics import (
     METRICS,
@@ -33,6 +33,11 @@ def samples(text):
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def _metrics_of(made):
+    audit = AuditDirectory.open(made.root)
+    return RunMetrics(audit.manifest, sum_evidence(audit))
 
 
 @pytest.mark.parametrize(
@@ -113,17 +118,13 @@ def test_the_evidence_of_all_chunks_is_summed_up(tmp_path):
 def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path):
     moments = [datetime(2026, 8, 3, 14, 59, tzinfo=UTC), None, datetime(2099, 1, 1, tzinfo=UTC)]
     change = lambda record: replace(record, answered_at=moments[record.source.source_row])  # noqa: E731
-    audit = AuditDirectory.open(made_audit(tmp_path, change=change).root)
-    metrics = RunMetrics(audit.manifest, sum_evidence(audit))
+    metrics = _metrics_of(made_audit(tmp_path, change=change))
     assert json.loads(metrics_json(metrics))["answered_at"] == "2026-08-03T14:00:00+00:00"
 
 
 def test_a_claim_counts_once_and_what_is_no_claim_does_not(tmp_path):
     inside = replace(unsupported_span(), span_index=2, claim_index=1)
-    heading = replace(
-        supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM
-    )
-    spans = {0: (supported_span(), unsupported_span(), inside, heading)}
+    spans = {0: (supported_span(), unsupported_span(), inside, no_claim(ClaimKind.HEADING, 3))}
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry"], spans=spans).root))
     assert (totals.claims, totals.unmatched_spans, totals.evidence_mass) == (2, 1, 0.6875)
     assert totals.spans["mentions", "unsupported"] == 2
@@ -134,8 +135,7 @@ def test_citations_and_those_that_agree_are_counted_over_claims(tmp_path):
     wrong = replace(unsupported_span(), cited_passages=(1,), citation_agrees=False)
     inside = replace(wrong, span_index=2, claim_index=1)
     spans = {0: (right, wrong, inside), 1: (supported_span(), unsupported_span())}
-    audit = AuditDirectory.open(made_audit(tmp_path, record_ids=["ferry", "pier"], spans=spans).root)
-    run = RunMetrics(audit.manifest, sum_evidence(audit))
+    run = _metrics_of(made_audit(tmp_path, record_ids=["ferry", "pier"], spans=spans))
     assert [run.value(name) for name in ("cited_claims", "cited_share", "citation_agreement")] == [2, 0.5, 0.5]
 
 
@@ -143,8 +143,7 @@ def test_reasons_and_hows_are_counted_over_claims(tmp_path):
     quoted, other = told_spans()
     inside = replace(other, span_index=2, claim_index=1)
     spans = {0: (quoted, other, inside), 1: (quoted, other), 2: (supported_span(), unsupported_span())}
-    audit = AuditDirectory.open(made_audit(tmp_path, spans=spans).root)
-    run = RunMetrics(audit.manifest, sum_evidence(audit))
+    run = _metrics_of(made_audit(tmp_path, spans=spans))
     told = {
         name: value for name, value in run.values().items() if name.startswith(("uns", "sup")) and "_spans." in name
     }
@@ -157,7 +156,7 @@ def test_reasons_and_hows_are_counted_over_claims(tmp_path):
     assert read["attribeam_unsupported_claims", (("reason", "other_value"),)] == 2
     assert read["attribeam_unsupported_claims", (("reason", "reversed"),)] == 0
     assert read["attribeam_supported_claims", (("how", "quoted"),)] == 2
-    assert RunMetrics(audit.manifest).value("unsupported_spans.other_value") is None
+    assert RunMetrics(run.manifest).value("unsupported_spans.other_value") is None
 
 
 @pytest.mark.parametrize(("models", "at_risk"), [({}, 1), ({"answer_risk_threshold": "0.25"}, 2)])
@@ -175,9 +174,10 @@ def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(tmp_path, mode
 def _many_spans(row):
     """As many claims as the row's number says, some of them unsupported, and a heading that is none."""
     claims = [(supported_span(), unsupported_span())[(row + number) % 3 == 0] for number in range(row)]
-    heading = replace(supported_span(), claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM)
-    kinds = [replace(heading, claim_index=None, span_index=0)]
-    return (*kinds, *(replace(one, span_index=place + 1, claim_index=place + 1) for place, one in enumerate(claims)))
+    return (
+        no_claim(ClaimKind.HEADING),
+        *(replace(one, span_index=place + 1, claim_index=place + 1) for place, one in enumerate(claims)),
+    )
 
 
 def _naive_error(counts):
@@ -190,8 +190,7 @@ def _naive_error(counts):
 def test_the_standard_error_of_a_share_counts_answers_and_not_claims(tmp_path):
     spans = {row: _many_spans(row) for row in range(7)}
     made = made_audit(tmp_path, record_ids=[f"ferry-{row}" for row in range(7)], spans=spans, rows_per_chunk=3)
-    audit = AuditDirectory.open(made.root)
-    metrics = RunMetrics(audit.manifest, sum_evidence(audit))
+    metrics = _metrics_of(made)
     supports = [[one.support for one in spans[row][1:]] for row in range(1, 7)]
     for support in (Support.SUPPORTED, Support.UNSUPPORTED):
         counts = [(len(one), one.count(support)) for one in supports]
@@ -224,13 +223,13 @@ def test_errors_of_a_few_answers_are_unknown_and_of_shares_of_rows_binomial():
 
 
 def test_the_json_file_has_errors_claims_by_generator_and_carried_columns_and_cut_passages(tmp_path):
-    audit = AuditDirectory.open(made_audit(tmp_path).root)
-    fields = json.loads(metrics_json(RunMetrics(audit.manifest, sum_evidence(audit))))
+    metrics = _metrics_of(made_audit(tmp_path))
+    fields = json.loads(metrics_json(metrics))
     counts = {"supported": 3, "weak": 0, "unsupported": 3}
     assert fields["groups"] == {"generator": [{"value": "gull-1", **counts}], "team": [{"value": "harbour", **counts}]}
     assert fields["standard_errors"]["unsupported_share"] == 0.0
     assert fields["cut_passages"] is None
-    cut = replace(audit.manifest, cut_passages=CutPassages(9, 12, "words", 40))
+    cut = replace(metrics.manifest, cut_passages=CutPassages(9, 12, "words", 40))
     without = json.loads(metrics_json(RunMetrics(cut)))
     assert without["cut_passages"] == {"passages": 9, "sampled": 12, "unit": "words", "length": 40}
     assert (without["groups"], "unsupported_share" in without["standard_errors"]) == ({}, False)

@@ -1,168 +1,299 @@
-"""Audits with model workers: the same bytes as without them, resuming, and what a kill at any moment leaves."""
+"""Model workers with stand-ins that have no model, and the devices that they run on."""
 
-import signal
-from dataclasses import replace
+from __future__ import annotations
 
-import psutil
-import pytest
-import torch
-from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import (
-    PATIENCE_SECONDS,
-    AuditProcess,
-    finished_chunks,
-    has_only_our_lines,
-    log_rows,
-    output_digests,
-    read_all,
-    wait_until,
-    write_log,
-)
-from tests.transforms.tiny_parser import save_tiny_parser
-
-from attribeam.pipeline import worker_process
-from attribeam.pipeline.model_workers import ModelWorkers
-from attribeam.pipeline.worker_process import BlockStep, stop_import_server
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
-
-ROWS = 14
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-
-
-@pytest.fixture(scope="module")
-def audit(tmp_path_factory):
-    """Small models, and a log with two faulty rows."""
-    root = tmp_path_factory.mktemp("audit")
-    rows = log_rows(ROWS)
-    rows[3]["answer"] = rows[9]["passages"] = None
-    log = write_log(root / "log.parquet", rows)
-    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
-
-
-@pytest.fixture(scope="module")
-def plain(audit, tmp_path_factory):
-    """What one process writes that does everything itself."""
-    output = tmp_path_factory.mktemp("plain") / "out"
-    assert audit.run_here(output, "--workers", "1") == 0
-    return output
-
-
-def test_two_model_workers_give_the_bytes_of_a_run_of_one_process(plain, audit, tmp_path, capfd):
-    assert audit.run_here(tmp_path / "out", "--workers", "2", "--model-workers", "2") == 0
-    assert output_digests(tmp_path / "out") == output_digests(plain)
-    stderr = capfd.readouterr().err
-    assert has_only_our_lines(stderr), stderr
-    assert "model workers waited for rows" in stderr
-    stages = RunManifest.from_json((tmp_path / "out" / "run_manifest.json").read_text()).stages
-    assert next(one for one in stages if one.stage == "attribute").wall_seconds > 0
-
-
-def test_a_driver_and_a_model_worker_that_are_killed_leave_nothing_and_change_no_record(
-    plain, audit, tmp_path, monkeypatch
-):
-    output = tmp_path / "out"
-    with _started(audit, output) as process:
-        wait_until(process, lambda: finished_chunks(output) >= 1 and any((output / "_attempts").iterdir()))
-        processes = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
-    assert alive == []
-    done, take, killed = finished_chunks(output), ModelWorkers.take, []
-
-    def take_and_kill(self, worker, message):
-        take(self, worker, message)
-        if isinstance(message, BlockStep) and not killed:
-            killed.append(message)
-            worker.process.kill()
-
-    monkeypatch.setattr(ModelWorkers, "take", take_and_kill)
-    assert audit.run_here(output, "--workers", "1", "--model-workers", "1") == 0
-    assert done < finished_chunks(output)
-    assert killed
-    assert output_digests(output) == output_digests(plain)
-
-
-def test_ctrl_c_ends_all_processes_and_says_so(audit, tmp_path):
-    output = tmp_path / "out"
-    with _started(audit, output) as process:
-        wait_until(process, lambda: finished_chunks(output) >= 1)
-        processes = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
-        text, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 130, text
-    assert "Traceback" not in text
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_SECONDS)
-    assert alive == []
-    assert RunManifest.from_json((output / "run_manifest.json").read_text()).status is RunStatus.INTERRUPTED
-
-
-KILLING_IMPORTS = """
-import os
+import multiprocessing
 import pickle
-import signal
-from types import SimpleNamespace
+import time
+from multiprocessing import Pipe
+from socket import send_fds
+from threading import Thread
 
-import attribeam.pipeline.worker_imports
-from attribeam.pipeline import model_workers
+import pytest
+from tests.evaluation.dataset_rows import GRADIENTS, WORDS
+from tests.pipeline.stand_in_model_worker import (
+    BROKEN,
+    DEADLY_DEVICE,
+    FATAL,
+    NO_SUCH_DEVICE,
+    OTHER_DEVICE,
+    serve_as_told,
+)
 
-loads = pickle.loads
+from attribeam.attribution.methods.method import LoadedModels, resolve_method
+from attribeam.attribution.options import MethodOptions, ModelOptions
+from attribeam.pipeline import model_workers, worker_process
+from attribeam.pipeline.audit_options import RunOptions, named_gpus
+from attribeam.pipeline.command_line import main
+from attribeam.pipeline.model_workers import (
+    ModelWorkerDiedError,
+    ModelWorkerPlan,
+    ModelWorkers,
+    RemoteModels,
+    plan_model_workers,
+)
+from attribeam.pipeline.worker_process import (
+    stop_import_server,
+)
+from attribeam.schemas.errors import RunError, UsageError
+from attribeam.transforms.audit_settings import AuditSettings
+from attribeam.transforms.row_groups import take_stage_seconds
 
-def loads_or_die(rows):
-    given = loads(rows)
-    if isinstance(given, tuple) and any(len(row.token_ids) - row.prompt_length > 80 for row in given[0]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return given
+PATIENCE_SECONDS = 60
+WHOLE_ROWS = AuditSettings(method=MethodOptions(method=GRADIENTS))
 
-model_workers.pickle = SimpleNamespace(loads=loads_or_die, dumps=pickle.dumps)
-"""
+
+class TestedWorkers(ModelWorkers):
+    """Model workers whose driver is a thread."""
+
+    __test__ = False
+
+    def __init__(self, *devices):
+        super().__init__(AuditSettings(), ModelWorkerPlan(devices or ("cpu",), 1), verbose=False)
+        self.start()
+        self.error = None
+        self._is_ended = False
+        self._driver = Thread(target=self._drive)
+        self._driver.start()
+
+    def client(self):
+        """What a worker has of the models."""
+        return RemoteModels(self.asking, WHOLE_ROWS)
+
+    def wait_until(self, is_met):
+        """Let the driver listen until something has happened, or it has given up."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not is_met() and self.error is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def end(self):
+        """End the driver and all processes."""
+        self._is_ended = True
+        self._driver.join()
+        self.kill()
+
+    def _drive(self):
+        while not self._is_ended and self.error is None:
+            for worker in [one for one in self.running if one.connection.poll(0.01)]:
+                try:
+                    self.take(worker, worker.receive())
+                except (RunError, UsageError) as error:
+                    self.error = error
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stand_ins():
+    """Where processes can be forked, stand-ins are forked from one that has imported what they need."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_process, "_IMPORTS", serve_as_told.__module__)
+        patch.setattr(worker_process, "_GPU_DRIVERS", ())
+        patch.setattr(model_workers, "_serve_blocks", serve_as_told)
+        stop_import_server()
+        yield
 
 
 @pytest.fixture
-def _deadly_long_answers(tmp_path, monkeypatch):
-    """Model workers kill themselves when an answer has more than eighty tokens."""
-    (tmp_path / "killing_imports.py").write_text(KILLING_IMPORTS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(worker_process, "_IMPORTS", "killing_imports")
-    monkeypatch.setattr(worker_process, "_GPU_DRIVERS", ())
-    stop_import_server()
-    yield
-    stop_import_server()
+def start():
+    """Starts model workers that are stand-ins, and ends them with the test."""
+    started = []
+
+    def start_workers(*devices):
+        started.append(TestedWorkers(*devices))
+        return started[-1]
+
+    yield start_workers
+    for workers in started:
+        workers.end()
+    assert [child for child in multiprocessing.active_children() if child.name.startswith("models on")] == []
 
 
-@pytest.mark.usefixtures("_deadly_long_answers")
-def test_a_row_that_kills_its_model_worker_is_a_dead_letter_and_no_other_record_differs(plain, audit, tmp_path, capfd):
-    rows = log_rows(ROWS)
-    rows[9]["passages"] = None
-    rows[3]["answer"] = "Ferry three leaves at noon. " * 8
-    deadly = replace(audit, log=write_log(tmp_path / "log.parquet", rows))
+def run(models, *rows):
+    return tuple(models.start(rows).result())
+
+
+def test_blocks_come_back_in_whatever_order_they_are_waited_for(start):
+    workers = start()
+    models = workers.client()
+    assert models.models == {"device": "cpu"}
+    take_stage_seconds()
+    blocks = [models.start(["fine"] * size) for size in range(1, 5)]
+    assert [len(block.result()) for block in reversed(blocks)] == [4, 3, 2, 1]
+    (seconds,) = take_stage_seconds()
+    assert (seconds.stage, seconds.wall_seconds, seconds.cpu_seconds) == ("attribute", 6.0, 4.0)
+    workers.wait_until(lambda: workers.waiting_share is not None)
+    assert 0 <= (workers.waiting_share or 0.0) < 1
+
+
+def test_a_block_that_ends_its_model_worker_is_told_and_another_model_worker_takes_the_next(start):
+    workers = start()
+    models, other = workers.client(), workers.client()
+    with pytest.raises(ModelWorkerDiedError) as raised:
+        run(models, "fine", FATAL)
+    death = workers.death_of(raised.value.pid)
+    assert (death.how, death.who) == ("signal SIGKILL", "a model worker")
+    assert run(models, "fine") == run(other, "fine") == ("fine",)
+
+
+def test_model_workers_that_end_without_rows_are_replaced_but_not_for_ever(start):
+    workers = start()
+    for deaths in range(1, 5):
+        workers.client()
+        (worker,) = workers.running
+        worker.process.kill()
+        workers.wait_until(lambda worker=worker: worker not in workers.running)
+        assert (workers.error is None) == (deaths < 4)
+    assert "ended by signal SIGKILL between blocks of rows" in str(workers.error)
+
+
+def test_model_workers_that_end_now_and_then_are_replaced_each_time(start):
+    workers = start()
+    for _ in range(5):
+        assert run(workers.client(), "fine") == ("fine",)
+        (worker,) = workers.running
+        workers.wait_until(lambda worker=worker: not worker.is_busy)
+        worker.process.kill()
+        workers.wait_until(lambda worker=worker: worker not in workers.running)
+    assert workers.error is None
+
+
+def test_a_model_worker_that_ends_as_a_block_arrives_has_ended_on_it(start):
+    workers = start()
+    for _ in range(5):
+        workers.client()
+        (worker,) = workers.running
+        ours, theirs = Pipe()
+        with ours, theirs:
+            send_fds(workers.asking, [b" "], [theirs.fileno()])
+            assert ours.recv() == worker.process.pid
+            workers.wait_until(lambda worker=worker: worker.is_busy)
+            worker.process.kill()
+            workers.wait_until(lambda worker=worker: worker not in workers.running)
+    assert workers.error is None
+    assert run(workers.client(), "fine") == ("fine",)
+
+
+def test_an_error_of_the_models_ends_the_chunk_and_not_the_model_worker(start):
+    models = start().client()
+    models.start(["of the same chunk"])
+    with pytest.raises(RuntimeError, match="ValueError: the stand-in was told to fail"):
+        run(models, BROKEN)
+    assert run(models, "fine", "fine") == ("fine", "fine")
+
+
+def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start):
+    workers = start()
+    other = workers.client()
+    ours, theirs = Pipe()
+    with ours, theirs:
+        send_fds(workers.asking, [b" "], [theirs.fileno()])
+        ours.send_bytes(pickle.dumps(["fine"]))
+    assert run(other, "fine") == ("fine",)
+
+
+@pytest.mark.parametrize(
+    ("devices", "errors", "said"),
+    [
+        ([NO_SUCH_DEVICE], UsageError, "there is no such device"),
+        (["cpu", NO_SUCH_DEVICE], (UsageError, RunError), "there is no such device"),
+        ([DEADLY_DEVICE], RunError, "a model worker ended by signal SIGKILL while the models were loaded"),
+        (["cpu", OTHER_DEVICE], RunError, "the same kind of device"),
+    ],
+)
+def test_models_that_cannot_be_loaded_or_differ_end_the_run(devices, errors, said, start):
+    workers = start(*devices)
+    workers.wait_until(lambda: False)
+    assert isinstance(workers.error, errors)
+    assert said in str(workers.error)
+
+
+COUNT_GPUS = model_workers.gpu_count
+
+
+@pytest.fixture(autouse=True)
+def _two_gpus(monkeypatch):
+    monkeypatch.setattr(model_workers, "gpu_count", lambda: 2)
+
+
+def _devices(device, *, method=None, **options):
+    settings = AuditSettings(model=ModelOptions(device=device), method=MethodOptions(method=method))
+    plan = plan_model_workers(settings, RunOptions(gpus=named_gpus(device), **options))
+    return None if plan is None else plan.devices
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_there_are_no_model_workers_unasked_where_no_gpu_is_named(device):
+    assert _devices(device) is None
+    assert _devices(device, workers=8) is None
+    assert _devices(device, model_workers=2) == (device, device)
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("cuda", ("cuda",)), ("cuda:1", ("cuda:1",)), ("cuda:1,cuda:0", ("cuda:1", "cuda:0")),
+        ("cuda, cuda:1", ("cuda", "cuda:1")), ("all", ("cuda:0", "cuda:1")),
+    ],
+)  # fmt: skip
+def test_each_gpu_that_is_named_gets_a_model_worker(device, expected):
+    assert _devices(device, workers=4) == expected
+    assert _devices(device) == expected
+
+
+def test_one_worker_with_one_gpu_does_everything_itself():
+    assert _devices("cuda:1", workers=1) is None
+    assert _devices("cuda:1", workers=1, model_workers=1) == ("cuda:1",)
+    assert _devices("all", workers=1) == ("cuda:0", "cuda:1")
+
+
+def test_more_model_workers_than_devices_share_them():
+    assert _devices("all", model_workers=3) == ("cuda:0", "cuda:1", "cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "told"),
+    [
+        ("cuda:0,cpu", {}, "should list GPUs"),
+        ("cuda:0,cuda:0", {}, "each GPU once"),
+        ("cuda,cuda:0", {}, "each GPU once"),
+        ("cuda:0,cuda:2,cuda:7", {}, "there is no cuda:2 and no cuda:7, torch finds cuda:0 to cuda:1"),
+        ("all", {"model_workers": 1}, "at least the number of devices, 2, was: 1"),
+        ("all", {"method": WORDS}, f"--method {WORDS} has no model"),
+        ("cpu", {"method": WORDS, "model_workers": 1}, f"--method {WORDS} has no model"),
+    ],
+)
+def test_devices_that_cannot_be_used_are_refused_with_the_way_out(device, options, told):
+    with pytest.raises(UsageError, match=told):
+        _devices(device, **options)
+
+
+@pytest.mark.parametrize("device", ["all", "cuda:0,cuda:1"])
+def test_a_machine_without_a_gpu_is_told_before_anything_is_written(device, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(model_workers, "gpu_count", lambda: 0)
     output = tmp_path / "out"
-    assert deadly.run_here(output, "--workers", "1", "--model-workers", "1") == 0
-    stderr = capfd.readouterr().err
-    letters = read_all(output / "dead_letters")
-    found = zip(*(letters[name].to_pylist() for name in ("source_row", "stage", "reason")), strict=True)
-    assert list(found) == [(3, "read", "worker_died"), (9, "validate", "no_passages")]
-    assert stderr.count("a model worker ended by signal SIGKILL at rows 0 to 4") == 2
-    assert "row 3 of" in stderr
-    assert "ended its worker (signal SIGKILL) and became a dead letter" in stderr
-    spans, expected = (read_all(one / "evidence").drop_columns(["source_file"]) for one in (output, plain))
-    assert spans.equals(expected)
+    assert main(["audit", "--input", "nowhere.parquet", "--output", str(output), "--device", device]) == 2
+    assert f"--device {device}: torch finds no CUDA here; use --device cpu" in capsys.readouterr().err
+    assert not output.exists()
 
 
-def _started(audit, output):
-    return audit.start(output, "--workers", "1", "--model-workers", "1")
+@pytest.mark.parametrize("options", [["--model-workers", "2"], ["--device", "all"]])
+def test_a_distributed_runner_has_no_model_workers(options, capsys):
+    given = ["--input", "log.parquet", "--output", "out", "--runner", "PrismRunner"]
+    assert main(["audit", *given, *options]) == 2
+    assert "are for local runs" in capsys.readouterr().err
 
 
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("device", ["cuda", "all", "cuda:0"])
-def test_gpus_that_workers_feed_give_the_bytes_of_one_process(device, audit, tmp_path):
-    assert audit.run_here(tmp_path / "expected", "--device", "cuda", "--workers", "1") == 0
-    assert audit.run_here(tmp_path / "out", "--device", device, "--workers", "2", "--model-workers", "2") == 0
-    assert output_digests(tmp_path / "out") == output_digests(tmp_path / "expected")
+def test_gpus_are_counted_in_a_process_of_its_own():
+    import torch
+
+    assert COUNT_GPUS() == torch.cuda.device_count()
 
 
-@pytest.mark.gpu
-@needs_gpu
-def test_a_gpu_that_does_not_exist_is_named(audit, tmp_path, capfd):
-    assert audit.run_here(tmp_path / "out", "--device", "cuda:0,cuda:99") == 2
-    assert "there is no cuda:99, torch finds" in capfd.readouterr().err
+def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
+
+    monkeypatch.setattr(model_workers, "attended", fail)
+    options = MethodOptions()
+    with pytest.raises(MemoryError):
+        model_workers._run_block(pickle.dumps(([], [])), resolve_method(options), options, LoadedModels())

@@ -1,6 +1,5 @@
 """``--redact`` and ``--no-texts``: secrets in every field of a log, and in no file that an audit writes."""
 
-import json
 import os
 import shutil
 from hashlib import sha256
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import output_digests, read_all
+from tests.pipeline.audit_process import output_digests, read_all, read_manifest
 from tests.pipeline.secret_log import (
     CARD,
     CASE,
@@ -136,11 +135,9 @@ def test_every_column_of_the_log_is_masked_in_its_own_type(redacted):
 )
 def test_nothing_that_leaves_an_audit_holds_a_secret(runner, hiding, log, plain, tmp_path, capfd):
     """Neither files nor what is printed, in an audit whose gate fails."""
-    manifest = json.loads((plain / "run_manifest.json").read_text())
-    models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
     carried = ["--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]
     output = tmp_path / "out"
-    given = ["--input", str(log), "--output", str(output), *models, *carried, "--console", "json", *runner]
+    given = ["--input", str(log), "--output", str(output), *_models(plain), *carried, "--console", "json", *runner]
     assert main(["audit", *given, *hiding, "--fail-if", "rows > 0"]) == 3
     printed = "".join(capfd.readouterr())
     assert '"event": "result"' in printed
@@ -162,20 +159,19 @@ def test_a_redacted_audit_resumes_and_gives_the_same_bytes(audit, redacted, tmp_
 
 
 def test_other_privacy_settings_are_another_audit(redacted, log, capsys):
-    manifest = json.loads((redacted / "run_manifest.json").read_text())
-    models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
-    given = ["--input", str(log), "--output", str(redacted), *models, "--quiet", "--rows-per-chunk", "3"]
+    given = ["--input", str(log), "--output", str(redacted), *_models(redacted), "--quiet", "--rows-per-chunk", "3"]
     assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]) == 2
     assert "another option or a version" in capsys.readouterr().err
-    assert manifest["options"]["privacy"] == {
+    assert read_manifest(redacted).options["privacy"] == {
         "redact": True,
         "redact_patterns": {"path": str(CASE_PATTERNS), "sha256": sha256(CASE_PATTERNS.read_bytes()).hexdigest()},
     }
 
 
-def _model(manifest, name):
-    options = manifest["options"]
-    return str(options["model"]["model"] if name == "model" else options[name])
+def _models(output):
+    """The options that name the models of an audit."""
+    options = read_manifest(output).options
+    return ["--model", options["model"]["model"], "--parser", options["parser"]]
 
 
 @pytest.fixture
@@ -186,10 +182,10 @@ def forgetful(monkeypatch):
 
 @pytest.mark.usefixtures("forgetful")
 def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_and_row(log, redacted, tmp_path):
-    manifest = json.loads((redacted / "run_manifest.json").read_text())
+    _, model, _, parser = _models(redacted)
     settings = AuditSettings(
-        model=ModelOptions(model=_model(manifest, "model"), device="cpu"),
-        parser=_model(manifest, "parser"),
+        model=ModelOptions(model=model, device="cpu"),
+        parser=parser,
         extra_columns=("account", "tags", "hard"),
         privacy=PrivacySettings(redact=True),
     )
@@ -207,8 +203,7 @@ def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_an
 
 @pytest.mark.usefixtures("forgetful")
 def test_a_distributed_run_commits_no_chunk_that_shows_what_is_masked(log, redacted, tmp_path, capfd):
-    manifest = json.loads((redacted / "run_manifest.json").read_text())
-    models = [part for name in ("model", "parser") for part in (f"--{name}", _model(manifest, name))]
+    models = _models(redacted)
     given = ["--input", str(log), "--output", str(tmp_path / "out"), *models, "--extra-columns", "note", *REDACT]
     assert main(["audit", *given, "--runner", "DirectRunner"]) == 1
     assert not list((tmp_path / "out").rglob("_chunks/*.json"))

@@ -1,37 +1,34 @@
 """``--reuse``: an earlier audit's evidence with another verdict gives the bytes of an audit from scratch."""
 
 import json
+from dataclasses import replace
 from shutil import copytree
 
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_fixtures import tiny_audit
 from tests.pipeline.audit_process import (
-    AuditProcess,
     finished_chunks,
     log_rows,
     output_digests,
     read_all,
+    read_manifest,
     wait_until,
     write_log,
 )
-from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.option_declaration import MASS_FILE
 from attribeam.attribution.verdict.verified import MassThresholds
-from attribeam.schemas.run_manifest import RunManifest
 
 
 @pytest.fixture(scope="module")
 def audit(tmp_path_factory):
     """Small models, and a log with a row without answer and one in another language."""
-    root = tmp_path_factory.mktemp("reuse")
     rows = log_rows(9)
     rows[3]["answer"] = None
     rows[5]["answer"] = (
         "Die Fähre fährt um zwölf Uhr mittags vom östlichen Anleger ab, und der westliche ist geschlossen."
     )
-    log = write_log(root / "log.parquet", rows)
-    return AuditProcess(save_tiny_model(root / "model"), save_tiny_parser(root / "parser"), log)
+    return tiny_audit(tmp_path_factory.mktemp("reuse"), rows)
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +49,8 @@ def test_evidence_judged_anew_has_the_bytes_of_an_audit_from_scratch(audit, earl
     again = ("--rows-per-chunk", "4", "--reuse", str(earlier))
     assert audit.run_here(tmp_path / "again", "--quiet", "--no-report", *verdict, *again) == 0
     assert output_digests(tmp_path / "again") == output_digests(tmp_path / "whole")
-    whole, reused = (
-        RunManifest.from_json((tmp_path / name / "run_manifest.json").read_text()) for name in ("whole", "again")
-    )
-    assert reused.models == whole.models
-    assert reused.counts == whole.counts
+    whole, reused = (read_manifest(tmp_path / name) for name in ("whole", "again"))
+    assert (reused.models, reused.counts) == (whole.models, whole.counts)
     assert reused.configuration == whole.configuration
     assert read_all(tmp_path / "again" / "evidence")["support"] != read_all(earlier / "evidence")["support"]
 
@@ -72,7 +66,7 @@ def test_no_model_is_loaded(audit, earlier, tmp_path):
 
 
 def test_a_killed_run_goes_on_to_the_bytes_of_an_audit_from_scratch(audit, tmp_path):
-    longer = AuditProcess(audit.model, audit.parser, write_log(tmp_path / "log.parquet", log_rows(60)))
+    longer = replace(audit, log=write_log(tmp_path / "log.parquet", log_rows(60)))
     options = ("--quiet", "--no-report", "--rows-per-chunk", "2", "--workers", "1")
     reusing = (*options, "--reuse", str(tmp_path / "earlier"))
     assert longer.run_here(tmp_path / "earlier", *options) == 0
@@ -113,7 +107,7 @@ def test_audit_of_other_evidence_is_refused(audit, earlier, tmp_path, capsys, op
 
 
 def test_rows_that_the_audit_has_not_seen_are_refused(audit, earlier, tmp_path, capsys):
-    other = AuditProcess(audit.model, audit.parser, write_log(tmp_path / "other.parquet", log_rows(2, first=50)))
+    other = replace(audit, log=write_log(tmp_path / "other.parquet", log_rows(2, first=50)))
     assert other.run_here(tmp_path / "out", "--reuse", str(earlier)) == 2
     assert "other.parquet' is not one of its inputs, or has changed; leave --reuse out" in capsys.readouterr().err
 

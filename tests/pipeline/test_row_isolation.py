@@ -7,12 +7,12 @@ from multiprocessing import forkserver
 
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
-from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, write_log
+from tests.pipeline.audit_process import AuditProcess, log_rows, output_digests, read_all, read_manifest, write_log
 from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import worker_process
 from attribeam.pipeline.chunk_store import ChunkStore
-from attribeam.schemas.run_manifest import RunManifest, RunStatus
+from attribeam.schemas.run_manifest import RunStatus
 
 ROWS = 6
 FATAL_WORD, HUNGRY_WORD = "kraken", "leviathan"
@@ -80,7 +80,7 @@ def test_rows_that_end_their_worker_are_dead_letters_and_no_other_record_differs
     assert _reasons(read_all(output / "dead_letters")) == [(1, "read", "worker_died"), (4, "read", "worker_died")]
     assert len(_evidence_digests(output)) == 2
     assert _evidence_digests(output) == _evidence_digests(expected)
-    counts = RunManifest.from_json((output / "run_manifest.json").read_text()).counts
+    counts = read_manifest(output).counts
     assert (counts.rows, counts.audited, counts.dead_lettered) == (ROWS, ROWS - 2, 2)
     assert "a worker process ended by signal SIGKILL at rows 0 to 4" in stderr
     assert "a worker process ended by a lack of memory at rows 4 to 6" in stderr
@@ -110,5 +110,5 @@ def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(aud
     fatal = _with_answers(audit, dict.fromkeys(range(ROWS), FATAL_WORD))
     assert fatal.run_here(tmp_path / "out", "--workers", "1") == 1
     assert "the cause seems to lie outside the rows" in capfd.readouterr().err
-    assert RunManifest.from_json((tmp_path / "out" / "run_manifest.json").read_text()).status is RunStatus.FAILED
+    assert read_manifest(tmp_path / "out").status is RunStatus.FAILED
     assert list((tmp_path / "out").rglob("*.parquet")) == []

@@ -1,5 +1,7 @@
-"""The import server that workers are forked from, and the plain path where it cannot run."""
+"""The import server that workers are forked from, the plain path without it, and what is said of a failed chunk."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -12,19 +14,29 @@ from pathlib import Path
 import psutil
 import pytest
 
+from attribeam.logs.rows import RowRange
 from attribeam.pipeline import worker_process
 from attribeam.pipeline.worker_pool import WorkerPool
-from attribeam.pipeline.worker_process import stop_import_server
-from attribeam.schemas.errors import RunError
+from attribeam.pipeline.worker_process import (
+    explain_chunk_failure,
+    is_disk_full,
+    is_load_refusal,
+    stop_import_server,
+)
+from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError, RunError
 from attribeam.transforms.audit_settings import AuditSettings
 
 PATIENCE_SECONDS = 60
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every worker starts on its own")
+
+@pytest.fixture
+def _linux():
+    if sys.platform != "linux":
+        pytest.skip("elsewhere every worker starts on its own")
 
 
 @pytest.fixture
-def driver_file(tmp_path, monkeypatch):
+def driver_file(_linux, tmp_path, monkeypatch):
     """Where the driver of a GPU would be, were there one."""
     path = tmp_path / "gpu"
     monkeypatch.setattr(worker_process, "_GPU_DRIVERS", (str(path),))
@@ -100,7 +112,7 @@ ctypes.PyDLL(None).sleep(600)  # keeps the interpreter's lock, as a library does
 
 
 @pytest.fixture
-def endless_imports(tmp_path, monkeypatch):
+def endless_imports(_linux, tmp_path, monkeypatch):
     """A spaCy whose import takes ten minutes; the file says which process imports it."""
     (tmp_path / "spacy.py").write_text(ENDLESS_LIBRARY)
     pid_file = tmp_path / "pid"
@@ -127,13 +139,6 @@ input()
 """
 
 
-def test_process_that_imports_ends_with_its_driver(endless_imports):
-    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=subprocess.PIPE) as driver:
-        importing = _importing_process(endless_imports)
-        driver.kill()
-        assert psutil.wait_procs([importing], timeout=PATIENCE_SECONDS)[1] == []
-
-
 LOADING_WORKER = """
 import ctypes
 import multiprocessing
@@ -151,8 +156,56 @@ multiprocessing.get_context("fork").Process(target=load).start()
 """
 
 
-def test_worker_that_loads_ends_with_its_driver(endless_imports):
-    with subprocess.Popen([sys.executable, "-c", LOADING_WORKER]) as driver:
-        loading = _importing_process(endless_imports)
+@pytest.mark.parametrize("program", [DRIVER, LOADING_WORKER], ids=["process that imports", "worker that loads"])
+def test_what_a_driver_started_ends_with_it(program, endless_imports):
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as driver:
+        started = _importing_process(endless_imports)
         driver.kill()
-        assert psutil.wait_procs([loading], timeout=PATIENCE_SECONDS)[1] == []
+        assert psutil.wait_procs([started], timeout=PATIENCE_SECONDS)[1] == []
+
+
+CHUNK = RowRange("logs/a.parquet", 2000, 4000)
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("error", [FULL, RuntimeError(f"cannot write\n{FULL}")])
+def test_a_full_disk_is_told_even_if_a_library_wrapped_it(error):
+    assert is_disk_full(error)
+    text = explain_chunk_failure(error, CHUNK)
+    assert "the disk is full" in text
+    assert "rows 2000 to 4000 of 'logs/a.parquet'" in text
+    assert "start the same command again" in text
+
+
+def test_an_unreadable_file_is_named_in_one_line():
+    error = OSError("Corrupt snappy\n compressed data.")
+    text = explain_chunk_failure(error, CHUNK)
+    assert "'logs/a.parquet' could not be audited: Corrupt snappy compressed data." in text
+    assert "\n" not in text
+
+
+def test_a_library_s_message_is_not_told_where_texts_are_hidden():
+    error = ValueError("could not convert 'Marta lives here'")
+    assert "Marta" in explain_chunk_failure(error, CHUNK)
+    text = explain_chunk_failure(error, CHUNK, hides=True)
+    assert "ValueError" in text
+    assert "Marta" not in text
+
+
+def test_a_file_that_would_be_too_large_is_the_output_and_not_the_log():
+    text = explain_chunk_failure(RuntimeError(f"OSError: [Errno 27] {os.strerror(errno.EFBIG)}"), CHUNK)
+    assert "an output file would be too large" in text
+    assert "rows 2000 to 4000 of 'logs/a.parquet' could not be written" in text
+    assert "--input" not in text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ModelUnavailableError("no network"), MemoryError(), ConnectionResetError(), FULL, RuntimeError("a bug")],
+    ids=["network", "memory", "connection", "disk", "bug"],
+)
+def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_into(error):
+    wrapped = ModelLoadError("the language model cannot be loaded")
+    wrapped.__cause__ = error
+    assert not is_load_refusal(error)
+    assert is_load_refusal(wrapped) == (str(error) == "a bug")

@@ -20,6 +20,7 @@ from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.html_page import html_page
 from attribeam.schemas import (
     CharRange,
+    ClaimKind,
     DeadLetter,
     EvidencePiece,
     Passage,
@@ -117,6 +118,14 @@ def unsupported_span(answer: str = ANSWER) -> SpanEvidence:
         margin=None,
         unmatched_values=("40",),
     )
+
+
+def no_claim(kind: ClaimKind, index: int = 0, **changed: Any) -> SpanEvidence:
+    """A span of this kind, which claims nothing, or if it is code, a table or in another language, is not judged."""
+    unread = (ClaimKind.CODE, ClaimKind.TABLE, ClaimKind.LANGUAGE)
+    support = Support.NOT_JUDGED if kind in unread else Support.NO_CLAIM
+    alone = replace(supported_span(), span_index=index, claim_index=None, claim_kind=kind, support=support)
+    return replace(alone, **changed)
 
 
 def told_spans() -> tuple[SpanEvidence, SpanEvidence]:

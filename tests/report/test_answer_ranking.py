@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.report.made_audit import added, made_audit, supported_span, unsupported_span
+from tests.report.made_audit import added, made_audit, no_claim, supported_span, unsupported_span
 
 from attribeam.report.answer_ranking import AnswerChange, RiskTally, compare_audits, riskiest_claim
 from attribeam.schemas import AnswerKind, ClaimKind, Support
@@ -140,11 +140,7 @@ def risky(risk, *spans):
     return tuple(replace(one, answer_risk=risk) for one in spans or (supported_span(),))
 
 
-def refusal():
-    span = replace(supported_span(), claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.REFUSAL)
-    return (replace(span, answer_kind=AnswerKind.REFUSAL),)
-
-
+REFUSAL = (no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL),)
 RISKY = risky(0.9, supported_span(), unsupported_span())
 FINE = risky(0.2)
 
@@ -165,7 +161,7 @@ def compared(folder, now, before):
     ("now", "before", "change"),
     [
         (RISKY, FINE, AnswerChange.NEWLY_FLAGGED), (FINE, RISKY, AnswerChange.NO_LONGER_FLAGGED),
-        (refusal(), FINE, AnswerChange.OTHER_KIND), (risky(0.5), risky(0.25), AnswerChange.RISKIER),
+        (REFUSAL, FINE, AnswerChange.OTHER_KIND), (risky(0.5), risky(0.25), AnswerChange.RISKIER),
         (risky(0.25), risky(0.5), AnswerChange.LESS_RISKY), (risky(0.25), risky(0.25), AnswerChange.SAME),
     ],
 )  # fmt: skip

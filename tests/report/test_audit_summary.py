@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.report.made_audit import made_audit, supported_span, unsupported_span
+from tests.report.made_audit import made_audit, no_claim, supported_span, unsupported_span
 
 from attribeam.report.audit_summary import Change, audit_title, comparison_remark, no_proof, top_figures
-from attribeam.schemas import AnswerKind, ClaimKind, Support
+from attribeam.schemas import AnswerKind, ClaimKind
 from attribeam.schemas.run_manifest import RunStatus
 
 
@@ -63,17 +63,13 @@ def figures_of(folder, *spans):
 
 def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_path):
     part = replace(unsupported_span(), span_index=2, claim_index=1)
-    code = replace(
-        supported_span(), span_index=3, claim_index=None, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED
-    )
+    code = no_claim(ClaimKind.CODE, 3)
     figures = figures_of(tmp_path / "claims", supported_span(), unsupported_span(), part, code)
     assert figures["claims"] == ("2", "2.0 an answer")
     assert figures["unsupported"] == ("50.0%", "1 claim")
     assert figures["not_judged"] == ("1", "spans: code")
     assert not {"refusals", "not_calibrated"} & set(figures)
-    refusal = replace(
-        code, span_index=0, claim_kind=ClaimKind.REFUSAL, support=Support.NO_CLAIM, answer_kind=AnswerKind.REFUSAL
-    )
+    refusal = no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL)
     figures = figures_of(tmp_path / "refusal", refusal)
     assert (figures["claims"], figures["refusals"]) == (("0", "0.0 an answer"), ("1", "100.0% of the answers"))
     assert figures["supported"][0] == "–"

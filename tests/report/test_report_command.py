@@ -14,12 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from tests.report.made_audit import PASSAGES, made_audit, say_version, supported_span, told_spans, unsupported_span
+from tests.report.made_audit import (
+    PASSAGES,
+    made_audit,
+    no_claim,
+    say_version,
+    supported_span,
+    told_spans,
+    unsupported_span,
+)
 
 from attribeam.pipeline.command_line import main
 from attribeam.report.messages import one_line
 from attribeam.report.report_command import BYTE_ORDER_MARK, csv_lines, digest_lines, escape_markdown, jsonl_lines
-from attribeam.schemas import AnswerKind, ClaimKind, Passage, Support
+from attribeam.schemas import AnswerKind, ClaimKind, Passage
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -198,11 +206,9 @@ def test_figures_come_first_and_then_answers_by_risk(tmp_path):
 def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path):
     claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25, answer_risk=0.75)
     part = replace(claim, span_index=1, text="40")
-    no_claim = replace(supported_span(), claim_index=None, claim_kind=ClaimKind.REFUSAL, support=Support.NO_CLAIM)
-    unread = replace(no_claim, claim_kind=ClaimKind.LANGUAGE, support=Support.NOT_JUDGED)
     spans = {
-        0: (replace(unread, answer_kind=AnswerKind.NOT_JUDGED),),
-        1: (replace(no_claim, answer_kind=AnswerKind.REFUSAL, answer_risk=0.125),),
+        0: (no_claim(ClaimKind.LANGUAGE, answer_kind=AnswerKind.NOT_JUDGED),),
+        1: (no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL, answer_risk=0.125),),
         2: (claim, part),
     }
     lines = list(digest_lines(made_audit(tmp_path, spans=spans).opened, answers=9))

@@ -15,6 +15,7 @@ from tests.report.made_audit import (
     PASSAGES,
     carry_instead,
     made_audit,
+    no_claim,
     supported_span,
     told_spans,
     unsupported_span,
@@ -23,7 +24,7 @@ from tests.report.made_audit import (
 from attribeam.pipeline.command_line import main
 from attribeam.report.messages import harmless, one_line
 from attribeam.report.show_command import Mark, line_ranges, marked_lines, nearest_ids
-from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, Support
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage
 from attribeam.schemas.run_manifest import RunStatus
 
 _COLOUR = re.compile(r"\x1b\[(?:\d+;)*3[0-7]m")
@@ -160,11 +161,8 @@ def test_a_dead_letter_is_shown_with_its_reason(tmp_path, shown):
 def test_claims_their_parts_and_what_is_none_are_told_apart(tmp_path, shown):
     claim = replace(unsupported_span(), span_index=0, claim_index=0, support_score=0.25)
     part = replace(claim, span_index=1, text="40")
-    heading = replace(
-        supported_span(), span_index=2, claim_index=None, claim_kind=ClaimKind.HEADING, support=Support.NO_CLAIM
-    )
-    code = replace(heading, span_index=3, claim_kind=ClaimKind.CODE, support=Support.NOT_JUDGED)
-    spans = [replace(one, answer_kind=AnswerKind.PARTIAL, answer_risk=0.75) for one in (claim, part, heading, code)]
+    others = (no_claim(ClaimKind.HEADING, 2), no_claim(ClaimKind.CODE, 3))
+    spans = [replace(one, answer_kind=AnswerKind.PARTIAL, answer_risk=0.75) for one in (claim, part, *others)]
     made = made_audit(tmp_path, record_ids=["ferry"], spans={0: tuple(spans)})
     out = shown(made, "ferry")
     assert "Claims (1; see all 4 spans with --all-spans)" in out

@@ -2,11 +2,10 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.report.made_audit import ANSWER, made_record, supported_span, told_spans, unsupported_span
+from tests.report.made_audit import ANSWER, Page, made_record, supported_span, told_spans, unsupported_span
 
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, Support, UnsupportedReason
 from attribeam.schemas.evidence_html import Explanation, answer_html, cut, span_html
@@ -14,19 +13,16 @@ from attribeam.schemas.evidence_html import Explanation, answer_html, cut, span_
 ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</style><b>$x^2$"
 
 
-class Page(HTMLParser):
-    """The elements and attributes of a fragment, and its texts without the style."""
+class Fragment(Page):
+    """A page that knows its texts without the style."""
 
     def __init__(self, text):
-        super().__init__()
-        self.tags = []
         self.open = []
-        self.texts = []
-        self.feed(text)
+        super().__init__(text)
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
+        super().handle_starttag(tag, attrs)
         self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -35,14 +31,11 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if "style" not in self.open:
-            self.texts.append(data)
+            super().handle_data(data)
 
     @property
     def text(self):
         return "".join(self.texts)
-
-    def classes(self, tag):
-        return [(attrs.get("class") or "").split() for name, attrs in self.tags if name == tag]
 
 
 def answer():
@@ -72,7 +65,7 @@ def hostile():
 
 def test_an_answer_is_shown_with_question_claims_and_passages():
     record, spans = answer()
-    page = Page(answer_html(record, spans))
+    page = Fragment(answer_html(record, spans))
     for text in (
         record.question,
         ANSWER,
@@ -88,15 +81,15 @@ def test_an_answer_is_shown_with_question_claims_and_passages():
 
 def test_a_span_is_shown_with_its_verdict_and_evidence():
     span = unsupported_span()
-    page = Page(span._repr_html_())
+    page = Fragment(span._repr_html_())
     assert page.text.startswith(span.text)
     assert f"not in the passages: {', '.join(span.unmatched_values)}" in page.text
-    assert page.classes("b") == [["verdict", "unsupported"]]
-    assert all(piece.text in Page(supported_span()._repr_html_()).text for piece in supported_span().evidence)
+    assert [one["class"] for one in page.all("b")] == ["verdict unsupported"]
+    assert all(piece.text in Fragment(supported_span()._repr_html_()).text for piece in supported_span().evidence)
 
 
 def test_a_verdict_says_why():
-    quoted, other = (Page(span_html(one)).text for one in told_spans())
+    quoted, other = (Fragment(span_html(one)).text for one in told_spans())
     assert "supported quoted, " in quoted
     assert "unsupported other value — evidence says: twelve, " in other
 
@@ -136,15 +129,15 @@ def test_evidence_in_a_passage_is_lit_by_its_claim():
 
 def test_risk_and_an_unusual_kind_of_answer_are_told():
     record, spans = answer()
-    assert "kind of answer" not in Page(answer_html(record, spans)).text
+    assert "kind of answer" not in Fragment(answer_html(record, spans)).text
     partial = tuple(replace(span, answer_kind=AnswerKind.PARTIAL, answer_risk=0.375) for span in spans)
-    assert "kind of answer: partial, risk 0.38" in Page(answer_html(record, partial)).text
+    assert "kind of answer: partial, risk 0.38" in Fragment(answer_html(record, partial)).text
 
 
 def test_what_claims_nothing_stands_apart():
     record, (supported, unsupported) = answer()
     heading = replace(unsupported, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING, claim_index=None)
-    page = Page(answer_html(record, (supported, heading)))
+    page = Fragment(answer_html(record, (supported, heading)))
     assert "1 claim" in page.text
     assert "1 not judged, or no claim" in page.text
 
@@ -153,7 +146,7 @@ def test_what_claims_nothing_stands_apart():
     "shown", [lambda one: answer_html(*one), lambda one: span_html(one[1][0])], ids=["answer", "span"]
 )
 def test_hostile_texts_are_shown_as_the_texts_that_they_are(shown):
-    page = Page(shown(hostile()))
+    page = Fragment(shown(hostile()))
     allowed = {"div", "style", "p", "span", "s", "em", "b", "bdi", "details", "summary", "ul", "li", "mark", "section"}
     assert {tag for tag, _ in page.tags} <= allowed
     assert [tag for tag, _ in page.tags].count("style") == 1

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Doc
+from tests.attribution.trees import bundled_parser
 
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, parser_input
 from attribeam.attribution.answers.parsed_answer import LONGEST_SENTENCE, ParsedAnswer, cut_sentences, sentence_bounds
@@ -129,8 +130,8 @@ def test_directory_loads_and_its_identity_follows_its_files(tmp_path):
     assert first.identity.startswith("en_pipeline@0.0.0+sha256:")
 
 
-def bundled_spans(parser, text, kind):
-    spans = choose_target_spans(parser.parse(text), text, kinds=parse_span_kinds(kind), given=None)
+def bundled_spans(text, kind):
+    spans = choose_target_spans(bundled_parser().parse(text), text, kinds=parse_span_kinds(kind), given=None)
     return [span.chars.of(text) for span in spans]
 
 
@@ -145,15 +146,10 @@ MARKDOWN_ANSWERS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def bundled():
-    return AnswerParser.from_pretrained("bundled")
-
-
 @pytest.mark.parametrize("answer", MARKDOWN_ANSWERS)
 @pytest.mark.parametrize("kind", ["facts", "mentions", "sentences", "words"])
-def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled, answer, kind):
-    spans = bundled_spans(bundled, answer, kind)
+def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(answer, kind):
+    spans = bundled_spans(answer, kind)
     assert spans
     for written in spans:
         span = written.strip("*") if written.count("*") % 2 == 0 else written  # bold type that is closed
@@ -162,12 +158,12 @@ def test_no_span_of_a_markdown_answer_is_edged_by_a_mark(bundled, answer, kind):
         assert span not in ("1.", "2.", "3.", "1", "3", "p", "b", "amp")
 
 
-def test_inline_code_is_one_word_and_a_name(bundled):
+def test_inline_code_is_one_word_and_a_name():
     text = "The log is in `~/.local/share/kiln log/x`, set `KILN_LOG=*` to move it."
-    parsed = bundled.parse(text)
+    parsed = bundled_parser().parse(text)
     tags = dict(zip(forms(text, parsed), parsed.universal_tags, strict=True))
     assert tags["~/.local/share/kiln log/x"] == tags["KILN_LOG=*"] == "PROPN"
-    assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(bundled, text, "facts"))
+    assert {"is", "in", "~/.local"}.isdisjoint(bundled_spans(text, "facts"))
 
 
 def test_merged_words_have_the_range_of_all_of_them():

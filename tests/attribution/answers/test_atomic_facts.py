@@ -262,19 +262,22 @@ def test_facts_are_the_clauses():
     assert [one.of(text) for one in fact_ranges(parsed, text)] == ["灯塔很高", "海水很冷"]
 
 
-def test_mention_is_a_noun_with_number_and_measure_word():
-    text, parsed = universal(
-        "岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN 。/punct/3/PUNCT"
-    )
-    assert [one.of(text) for one in mention_ranges(parsed, text)] == ["岛", "三座灯塔"]
-
-
 YEAR = universal("灯塔/nsubj/2/NOUN 建/root/0/VERB 于/mark/2/ADP 1874/nummod/5/NUM 年/obl/2/PART 。/punct/2/PUNCT")
 
 
-def test_number_between_characters_is_a_mention_with_its_word():
-    text, parsed = YEAR
-    assert [one.of(text) for one in mention_ranges(parsed, text)] == ["灯塔", "1874年"]
+@pytest.mark.parametrize(
+    ("parse", "mentions"),
+    [
+        (universal("岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN "
+            "。/punct/3/PUNCT"), ["岛", "三座灯塔"]),
+        (YEAR, ["灯塔", "1874年"]),
+        (universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT"), ["科学家"]),
+    ],
+    ids=["number and measure word", "number between characters", "suffix that heads its noun"],
+)  # fmt: skip
+def test_mention_is_a_noun_with_what_belongs_to_it(parse, mentions):
+    text, parsed = parse
+    assert [one.of(text) for one in mention_ranges(parsed, text)] == mentions
 
 
 @pytest.mark.parametrize(("year", "unmatched"), [("1874", ()), ("1875", ("1874",))])
@@ -283,11 +286,6 @@ def test_number_is_held_against_the_passages(passage, year, unmatched):
     text, parsed = YEAR
     matcher = ValueMatcher(answer=text, parsed=parsed, passages=[Passage(passage.format(year))])
     assert matcher.unmatched_values(CharRange(0, len(text)), [0]) == unmatched
-
-
-def test_noun_is_headed_by_its_suffix():
-    text, parsed = universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT")
-    assert [one.of(text) for one in mention_ranges(parsed, text)] == ["科学家"]
 
 
 def test_scheme_is_read_from_language_and_labels():

@@ -1,14 +1,12 @@
 """The bundled parser's sentences, atomic facts, and facts that only lead to the next one."""
 
 import json
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.attribution.trees import forms, word_index
+from tests.attribution.trees import bundled_parser, forms, word_index
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.answers.target_spans import choose_target_spans, fact_ranges
 from attribeam.schemas import SpanKind
@@ -100,15 +98,10 @@ def f_score(pairs):
     return 200 * right / sum(len(found) + len(marked) for found, marked in pairs)
 
 
-@pytest.fixture(scope="module")
-def bundled():
-    return AnswerParser.from_pretrained("bundled")
-
-
-def test_sentences_of_the_example_answers(bundled):
+def test_sentences_of_the_example_answers():
     rows = [json.loads(line) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
     answers = {row["record_id"]: row["answer"] for row in rows if row.get("answer")}
-    parses = dict(zip(answers, bundled.parse_many(list(answers.values())), strict=True))
+    parses = dict(zip(answers, bundled_parser().parse_many(list(answers.values())), strict=True))
     pairs = [
         (sentences_of(parses[key]), marked_sentences(parses[key], ends_in(text, EXAMPLE_ENDS.get(key, []))))
         for key, text in answers.items()
@@ -118,20 +111,20 @@ def test_sentences_of_the_example_answers(bundled):
     assert f_score(pairs) >= LEAST_F, wrong
 
 
-def test_a_sentence_ends_behind_a_unit_and_its_last_letter_is_a_word(bundled):
-    parsed = bundled.parse("Gusts reach 70 km/h. Snow falls. It costs £2.3m. It is in zone B.")
+def test_a_sentence_ends_behind_a_unit_and_its_last_letter_is_a_word():
+    parsed = bundled_parser().parse("Gusts reach 70 km/h. Snow falls. It costs £2.3m. It is in zone B.")
     assert len(parsed.sentence_starts) == 4
     assert all(word.char_end - word.char_start == 1 for word in parsed.words[-2:])
 
 
-def test_sentences_with_abbreviations_quotes_list_items_and_markdown(bundled):
+def test_sentences_with_abbreviations_quotes_list_items_and_markdown():
     pairs = []
     for marked in MARKED_ANSWERS:
         first, *others = marked.split("¶")
         ends = [len(first)]
         for other in others[:-1]:
             ends.append(ends[-1] + len(other))
-        parsed = bundled.parse("".join((first, *others)))
+        parsed = bundled_parser().parse("".join((first, *others)))
         pairs.append((sentences_of(parsed), marked_sentences(parsed, ends)))
     wrong = [text for text, (found, gold) in zip(MARKED_ANSWERS, pairs, strict=True) if found != gold]
     assert f_score(pairs) >= LEAST_F, wrong
@@ -169,17 +162,12 @@ FACTS = [
 
 
 @pytest.mark.parametrize(("text", "word", "fact"), FACTS)
-def test_fact_of_a_word_leaves_conjuncts_of_others_out(bundled, text, word, fact):
-    assert fact_of(bundled, text, word) == fact
-
-
-@cache
-def parser():
-    return AnswerParser.from_pretrained("bundled")
+def test_fact_of_a_word_leaves_conjuncts_of_others_out(text, word, fact):
+    assert fact_of(bundled_parser(), text, word) == fact
 
 
 def facts(answer):
-    return [chars.of(answer) for chars in fact_ranges(parser().parse(answer), answer)]
+    return [chars.of(answer) for chars in fact_ranges(bundled_parser().parse(answer), answer)]
 
 
 @pytest.mark.parametrize(
@@ -225,6 +213,6 @@ def test_what_states_something_of_its_own_is_a_fact(answer, expected):
     ],
 )
 def test_days_of_one_month_are_one_mention(answer, mention):
-    spans = choose_target_spans(parser().parse(answer), answer, kinds=(SpanKind.MENTIONS,), given=None)
+    spans = choose_target_spans(bundled_parser().parse(answer), answer, kinds=(SpanKind.MENTIONS,), given=None)
     assert spans[-1].chars.of(answer) == mention
     assert sum("9" in span.chars.of(answer) for span in spans) == 1

@@ -185,25 +185,24 @@ def test_no_mention_lies_within_another(parse):
         assert one.char_end < following.char_end
 
 
-def test_fragments_join_the_fact_before_them():
-    notation = "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN"
+@pytest.mark.parametrize(
+    ("notation", "heads", "fact"),
+    [
+        (
+            "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN",
+            (1, 1, 2, 3, 4),
+            "The cache is in tmp",
+        ),
+        ("There/root/0/ADV ships/nsubj/3/NOUN sank/root/0/VERB", (0, 2, 2), "There ships sank"),
+    ],
+    ids=["fragments before", "adverb after"],
+)
+def test_fragments_and_a_lone_adverb_join_the_fact_beside_them(notation, heads, fact):
     text, parsed = tree(notation)
-    roots = ParsedAnswer(
-        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
-        dependency_heads=(1, 1, 2, 3, 4),
-    )
+    others = {name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"}
+    roots = ParsedAnswer(**others, dependency_heads=heads)
     facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
-    assert [span.chars.of(text) for span in facts] == ["The cache is in tmp"]
-
-
-def test_lone_adverb_joins_the_fact_after_it():
-    text, parsed = tree("There/root/0/ADV ships/nsubj/3/NOUN sank/root/0/VERB")
-    roots = ParsedAnswer(
-        **{name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"},
-        dependency_heads=(0, 2, 2),
-    )
-    facts = choose_target_spans(roots, text, kinds=(SpanKind.FACTS,), given=None)
-    assert [span.chars.of(text) for span in facts] == ["There ships sank"]
+    assert [span.chars.of(text) for span in facts] == [fact]
 
 
 def test_mention_ends_at_a_bar():

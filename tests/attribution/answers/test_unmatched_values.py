@@ -1,13 +1,11 @@
 """Values of an answer: numbers, dates, times and measures, by hand-made trees and as people compare them."""
 
 from decimal import Decimal
-from functools import cache
 
 import pytest
-from tests.attribution.trees import COMPANY_UNIVERSAL, tree
+from tests.attribution.trees import COMPANY_UNIVERSAL, bundled_parser, tree
 
 from attribeam.attribution.answers.answer_names import passage_content
-from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.plain_text import DATE, QUANTITY, clock_times_in, numbers_in, remembered
 from attribeam.attribution.answers.quantities import conversions_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
@@ -321,13 +319,10 @@ def test_numbers_that_disagree_or_stand_apart_are_not_one_measure(text):
     assert pairs(text) == []
 
 
-@cache
-def parser():
-    return AnswerParser.from_pretrained("bundled")
-
-
 def parsed_unmatched(answer, *texts):
-    matcher = ValueMatcher(answer=answer, parsed=parser().parse(answer), passages=[Passage(one) for one in texts])
+    matcher = ValueMatcher(
+        answer=answer, parsed=bundled_parser().parse(answer), passages=[Passage(one) for one in texts]
+    )
     return matcher.unmatched_values(CharRange(0, len(answer)), ())
 
 
@@ -511,7 +506,7 @@ def test_what_no_passage_repeats_is_reported_whole(answer, passage, expected):
 
 def test_a_span_within_an_unmatched_name_reports_the_whole_name():
     answer = "It was painted by Ada Byron."
-    matcher = ValueMatcher(answer=answer, parsed=parser().parse(answer), passages=[Passage("Ada Lovelace")])
+    matcher = ValueMatcher(answer=answer, parsed=bundled_parser().parse(answer), passages=[Passage("Ada Lovelace")])
     start = answer.index("Byron")
     assert matcher.unmatched_values(CharRange(start, start + 5), ()) == ("Ada Byron",)
 
@@ -535,7 +530,7 @@ def test_what_counts_the_answers_own_parts_or_only_begins_a_sentence_is_no_value
 
 def test_a_passage_more_matches_what_only_it_has():
     answer = "It has 40 rooms in Bergen, near Oslo."
-    parsed, everything = parser().parse(answer), CharRange(0, len(answer))
+    parsed, everything = bundled_parser().parse(answer), CharRange(0, len(answer))
     matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage("Nothing.")])
     assert matcher.unmatched_values(everything, ()) == ("40", "Bergen", "Oslo")
     more = matcher.with_passage(Passage("Which hotel of Bergen has 40 rooms?"))
@@ -545,7 +540,7 @@ def test_a_passage_more_matches_what_only_it_has():
 
 def test_a_small_number_counts_as_soon_as_a_passage_more_counts_the_same_things():
     answer = "There are two sides."
-    parsed, everything = parser().parse(answer), CharRange(0, len(answer))
+    parsed, everything = bundled_parser().parse(answer), CharRange(0, len(answer))
     matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage("Nothing.")])
     assert matcher.unmatched_values(everything, ()) == ()
     assert matcher.with_passage(Passage("It has 3 sides.")).unmatched_values(everything, ()) == ("two",)

@@ -16,6 +16,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
@@ -122,13 +123,6 @@ def eager_similarity(directory, model, row):
     shift = 1 if model.query_position is QueryPosition.PREDICTING else 0
     similarity = attention[row.prompt_length - shift : len(row.token_ids) - shift]
     return similarity[:, : row.prompt_length]
-
-
-def full_similarity(tokens):
-    """S put together again from a top-k that kept every column."""
-    similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
-    np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
-    return similarity
 
 
 @pytest.mark.parametrize(("case", "batch"), TRIALS, ids=str)
@@ -288,13 +282,7 @@ def layout_load(directory):
 
 
 def similarities(model, rows):
-    found = []
-    for tokens in model.attribute(rows, [2] * len(rows)):
-        assert isinstance(tokens, TokenAttribution)
-        similarity = np.zeros(tokens.top_scores.shape, dtype=np.float32)
-        np.put_along_axis(similarity, tokens.top_columns.astype(np.int64), tokens.top_scores, axis=1)
-        found.append(similarity)
-    return found
+    return [full_similarity(tokens) for tokens in model.attribute(rows, [2] * len(rows))]
 
 
 def assert_close(found, expected):

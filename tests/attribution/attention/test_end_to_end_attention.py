@@ -11,8 +11,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.attention.test_capture import EVERYTHING, TOLERANCE, full_similarity
+from tests.attribution.attention.test_capture import EVERYTHING, TOLERANCE
 from tests.attribution.attention.test_capture import eager_similarity as transformers_similarity
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import (
     VOCABULARY_SIZE,
     save_tiny_encoder,
@@ -373,22 +374,14 @@ def eager_similarity(directory, row, softmax_over):
     return attention.mean(0).numpy()
 
 
-def spread(found):
-    """S again, from all of its columns."""
-    similarity = np.zeros_like(found.top_scores)
-    np.put_along_axis(similarity, found.top_columns.astype(np.int64), found.top_scores, axis=1)
-    return similarity
-
-
 @pytest.mark.parametrize("token_budget", [1, 100_000])
 def test_rows_end_to_end_have_the_attention_that_transformers_computes(directory, token_budget):
     model = load(directory, token_budget)
     rows = [model.encode(one) for one in RECORDS]
     found = model.attribute(rows, [len(one.passages) for one in RECORDS])
     for row, one in zip(rows, found, strict=True):
-        assert isinstance(one, TokenAttribution)
         expected = eager_similarity(directory, row, model.softmax_over)
-        np.testing.assert_allclose(spread(one), expected, atol=1e-5)
+        np.testing.assert_allclose(full_similarity(one), expected, atol=1e-5)
 
 
 def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_path):
@@ -402,9 +395,7 @@ def test_row_with_nan_leaves_its_neighbours_within_the_window_as_they_are(tmp_pa
     fault, found = model.attribute([poison, good], [1, 2])
     assert isinstance(fault, RowFault)
     assert fault.reason is Reason.NON_FINITE_ATTENTION
-    assert isinstance(found, TokenAttribution)
-    assert isinstance(expected, TokenAttribution)
-    np.testing.assert_allclose(spread(found), spread(expected), atol=1e-6)
+    np.testing.assert_allclose(full_similarity(found), full_similarity(expected), atol=1e-6)
 
 
 BORDER = 60

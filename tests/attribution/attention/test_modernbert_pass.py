@@ -1,6 +1,5 @@
 """The fused pass of a small ModernBERT encoder, against the pass of transformers' own modules."""
 
-import json
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 
@@ -10,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
-from tests.attribution.tiny_models import save_tiny_encoder, tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_encoder, tiny_model
 from transformers import ModernBertConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -170,7 +169,7 @@ def test_files_that_do_not_fit_are_left_to_transformers(tmp_path, damaged):
 
 def test_heads_that_do_not_divide_the_states_are_left_to_transformers(tmp_path):
     file = save_tiny_encoder(tmp_path, layer_types=[FULL]) / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"num_attention_heads": 3}))
+    edit_json(file, num_attention_heads=3)
     with pytest.raises(ModelLoadError, match="not a multiple of the number of attention heads"):
         AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"), fused=True)
 

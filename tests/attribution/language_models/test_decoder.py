@@ -1,6 +1,5 @@
 """Decoders beside the model: states up to one layer, token log-probabilities, and what predicts no next token."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ from tests.attribution.tiny_models import (
     DECODERS,
     SENTENCES,
     VOCABULARY_SIZE,
+    edit_json,
     save_tiny_bert,
     save_tiny_encoder,
     save_tiny_model,
@@ -282,8 +282,7 @@ def test_generated_answer_is_greedy_and_of_the_passages_alone(model, llama):
 def test_generation_settings_of_the_model_do_not_change_the_answer(tmp_path, model):
     directory = save_tiny_model(tmp_path)
     own = {"do_sample": True, "temperature": 0.7, "top_k": 3, "repetition_penalty": 5.0, "no_repeat_ngram_size": 1}
-    path = directory / "generation_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | own), encoding="utf-8")
+    edit_json(directory / "generation_config.json", **own)
     assert load_lm(directory).generate(LM_RECORD, max_new_tokens=12) == model.generate(LM_RECORD, max_new_tokens=12)
 
 
@@ -297,8 +296,7 @@ def test_distributions_that_are_no_numbers_are_a_fault(model, monkeypatch):
 
 def test_prompt_without_a_token_before_the_answer_is_refused(tmp_path):
     directory = save_tiny_model(tmp_path)
-    tokenizer = json.loads((directory / "tokenizer.json").read_text(encoding="utf-8"))
-    (directory / "tokenizer.json").write_text(json.dumps(tokenizer | {"post_processor": None}), encoding="utf-8")
+    edit_json(directory / "tokenizer.json", post_processor=None)
     template = tmp_path / "template.json"
     template.write_text('{"question": "{question}"}')
     model = load_lm(directory, prompt_template=str(template))

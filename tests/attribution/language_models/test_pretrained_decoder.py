@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
+from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.models.test_gguf_files import convert_as_documented
-from tests.attribution.prompts.test_passage_windows import attributed
+from tests.attribution.prompts.test_token_offsets import attributed_by
 from tests.pipeline.audit_process import read_all
 from tests.pretrained_packages import SMOLLM2, checked_package
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
@@ -115,7 +116,7 @@ def test_every_token_covers_its_own_characters(model, directory):
 def test_captured_attention_is_transformers_own(model, directory):
     row = model.encode(record())
     expected = eager_similarity(directory, model, row)
-    np.testing.assert_allclose(full_similarity(attributed(model, row, len(PASSAGES))), expected, atol=1e-5, rtol=0)
+    np.testing.assert_allclose(full_similarity(attributed_by(model, row, len(PASSAGES))), expected, atol=1e-5, rtol=0)
 
 
 def test_attention_finds_the_passages_of_paraphrases(directory):

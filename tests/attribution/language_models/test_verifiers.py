@@ -1,12 +1,12 @@
 """Verifiers of the hub: pair classifiers and token classifiers."""
 
-import json
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.attribution.tiny_models import edit_json
 from tests.attribution.tiny_verifiers import KINDS, save_verifier
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -112,11 +112,6 @@ def test_claim_beyond_what_it_reads_is_refused_alone(folders):
     assert isinstance(found[1], VerifiedAnswer)
 
 
-def _changed(folder, **changes):
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | changes), encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "complaint"),
     [
@@ -132,7 +127,7 @@ def _changed(folder, **changes):
 )
 def test_model_that_is_no_verifier_is_refused(kind, changes, complaint, tmp_path):
     folder = save_verifier(tmp_path, kind)
-    _changed(folder, **changes)
+    edit_json(folder / "config.json", **changes)
     with pytest.raises(ModelLoadError, match=complaint):
         load_verifier(options(folder))
 

@@ -3,22 +3,32 @@
 import json
 import logging
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Barrier
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_model
 from transformers import (
     BertConfig,
     ElectraConfig,
     EsmConfig,
+    Gemma2Config,
     Gemma3Config,
     GPT2Config,
     GraniteMoeHybridConfig,
     LlamaConfig,
+    MambaConfig,
+    MistralConfig,
     ModernBertConfig,
+    PerceiverConfig,
     PreTrainedConfig,
     RobertaConfig,
     dynamic_module_utils,
@@ -28,20 +38,27 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.language_models import load_causal_weights
+from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.models import ModelChoice, load_audit_models
+from attribeam.attribution.models import loaded_once
 from attribeam.attribution.models.model_directory import (
     POSITIONS_BEHIND_PADDING,
     AttributionConfig,
     check_position_embeddings,
+    choose_layer,
+    layer_types,
+    load_row_encoder,
     load_tokenizer,
     model_context,
     read_model_directory,
+    without_layers_above,
 )
 from attribeam.attribution.models.precision import choose_device
 from attribeam.attribution.models.weight_loading import load_weights, weight_groups
 from attribeam.attribution.option_declaration import declared
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.rows import TokenAttribution
-from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
 CPU = torch.device("cpu")
@@ -95,9 +112,7 @@ def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch
 
 def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path):
     path = save_tiny_model(tmp_path) / "tokenizer.json"
-    tokenizer = json.loads(path.read_text(encoding="utf-8"))
-    tokenizer["truncation"] = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
-    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    edit_json(path, truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0})
     loaded = load_tokenizer(read_model_directory(options(tmp_path)))
     assert len(loaded.encode("The lighthouse at Brigg Point.").ids) > 4
 
@@ -179,8 +194,7 @@ def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path, monkeypa
         raise AssertionError(f"{name} was fetched")
 
     monkeypatch.setattr(modeling_utils, "lazy_import_flash_attention", fetch)
-    path = save_tiny_model(tmp_path) / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"_attn_implementation": KERNEL}), encoding="utf-8")
+    edit_json(save_tiny_model(tmp_path) / "config.json", _attn_implementation=KERNEL)
     directory = read_model_directory(options(tmp_path))
     weight_groups(directory.config, 2)
     load_causal_weights(directory, dtype=torch.float32, device=torch.device("cpu"))
@@ -218,10 +232,8 @@ def own_modules(tmp_path, monkeypatch):
 def directory(tmp_path, own_modules):  # noqa: ARG001 - for what it does
     """A model whose config and class come with it."""
     path = save_tiny_model(tmp_path / "own")
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     names = {"AutoConfig": "configuration_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
-    text = json.dumps(config | {"model_type": "own_llama", "auto_map": names})
-    (path / "config.json").write_text(text, encoding="utf-8")
+    edit_json(path / "config.json", model_type="own_llama", auto_map=names)
     (path / "configuration_own.py").write_text(CONFIGURATION, encoding="utf-8")
     (path / "modeling_own.py").write_text(MODELING, encoding="utf-8")
     return path
@@ -254,10 +266,8 @@ def with_own_tokenizer(directory, name):
     """A plain model whose tokenizer's class comes with it, under this name."""
     path = save_tiny_model(directory / "tokenizer")
     (path / "tokenization_own.py").write_text(TOKENIZER, encoding="utf-8")
-    file = path / "tokenizer_config.json"
-    config = json.loads(file.read_text(encoding="utf-8"))
-    config |= {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": [None, name]}}
-    file.write_text(json.dumps(config), encoding="utf-8")
+    auto_map = {"AutoTokenizer": [None, name]}
+    edit_json(path / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
     return path
 
 
@@ -271,9 +281,7 @@ def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path):
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path, file):
     path = save_tiny_model(tmp_path)
-    config = json.loads((path / file).read_text(encoding="utf-8"))
-    config |= {"auto_map": {"AutoModel": "someone/else--modeling_own.OwnModel"}}
-    (path / file).write_text(json.dumps(config), encoding="utf-8")
+    edit_json(path / file, auto_map={"AutoModel": "someone/else--modeling_own.OwnModel"})
     with pytest.raises(ModelLoadError, match="names code of someone/else, whose revision nothing pins; put model"):
         read_model_directory(ModelOptions(model=str(path), trust_remote_code=True))
     read_model_directory(ModelOptions(model=str(path)))
@@ -323,9 +331,8 @@ class OwnModel(LlamaModel):
 def save(directory, code):
     """A tiny Llama whose config names ``OwnModel`` of its own repository."""
     save_tiny_model(directory)
-    config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    config |= {"auto_map": {"AutoModel": "modeling_own.OwnModel"}, "architectures": ["OwnModel"]}
-    (directory / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    auto_map = {"AutoModel": "modeling_own.OwnModel"}
+    edit_json(directory / "config.json", auto_map=auto_map, architectures=["OwnModel"])
     (directory / "modeling_own.py").write_text(code, encoding="utf-8")
     assert load_file(directory / "model.safetensors")
     return directory
@@ -422,3 +429,200 @@ def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path):
 def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
     options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", trust_remote_code=True)
     assert AttentionModel.from_pretrained(options).provenance()["model_code"] == "of transformers"
+
+
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
+
+
+def with_types(*types):
+    return Gemma2Config(num_hidden_layers=len(types), layer_types=list(types))
+
+
+def chosen(config, requested=None):
+    return choose_layer(config, requested).layer
+
+
+@pytest.mark.parametrize(("layer_count", "layer"), [(1, 1), (2, 2), (3, 2), (4, 3), (32, 17), (33, 17)])
+def test_default_is_the_layer_above_the_middle(layer_count, layer):
+    choice = choose_layer(LlamaConfig(num_hidden_layers=layer_count), None)
+    assert (choice.layer, choice.default) == (layer, layer)
+    assert choice.provenance()["layer_choice"] == f"layer {layer} of {layer_count}: the default"
+
+
+@pytest.mark.parametrize("kind", [SLIDING, "chunked_attention", LINEAR, "conv", "indexed_attention"])
+def test_default_that_cannot_see_the_passages_moves_to_the_nearest_full_layer(kind):
+    choice = choose_layer(with_types(FULL, kind, kind, kind, FULL, kind), None)
+    assert choice.provenance() == {
+        "layer": "5",
+        "layer_count": "6",
+        "layer_type": FULL,
+        "layer_default": "4",
+        "layer_kinds": ", ".join(sorted([f"{FULL} 2", f"{kind} 4"])),
+        "layer_choice": f"layer 5 of 6: nearest full_attention layer to the default 4 ({kind})",
+    }
+
+
+def test_model_with_windows_everywhere_keeps_the_default_and_says_what_it_misses():
+    choice = choose_layer(MistralConfig(num_hidden_layers=4, sliding_window=8), None)
+    assert choice.layer == 3
+    assert choice.reason == "the default; a sliding_attention layer, which may not see all passages"
+    assert layer_types(MistralConfig(num_hidden_layers=2, sliding_window=8)) == (SLIDING, SLIDING)
+
+
+def test_requested_layer_is_taken_even_with_a_window():
+    choice = choose_layer(with_types(FULL, SLIDING, FULL), 2)
+    assert (choice.layer, choice.kind) == (2, SLIDING)
+    assert choice.reason.startswith("as configured; a sliding_attention layer")
+
+
+@pytest.mark.parametrize("layer", [0, 4, -1])
+def test_layer_that_does_not_exist_is_refused(layer):
+    with pytest.raises(ValueError, match=rf"\[1, 2, 3\], was: {layer}"):
+        choose_layer(LlamaConfig(num_hidden_layers=3), layer)
+
+
+def test_layer_without_attention_is_refused_and_never_the_default():
+    config = with_types(LINEAR, LINEAR, LINEAR, FULL)
+    assert chosen(config) == 4
+    with pytest.raises(ValueError, match=r"\[4\], was: 1"):
+        choose_layer(config, 1)
+
+
+@pytest.mark.parametrize(
+    "config", [with_types(LINEAR, LINEAR), MambaConfig(num_hidden_layers=2)], ids=["list", "mamba"]
+)
+def test_model_without_any_attention_is_refused(config):
+    with pytest.raises(ValueError, match="has only: linear_attention"):
+        choose_layer(config, None)
+
+
+def test_model_of_unknown_depth_is_refused():
+    with pytest.raises(ValueError, match=r"\(perceiver\) should have a num_hidden_layers"):
+        choose_layer(PerceiverConfig(), None)
+
+
+@settings(max_examples=30, deadline=None)
+@given(kinds=st.lists(st.sampled_from([FULL, SLIDING, LINEAR, "chunked_attention", "hybrid"]), min_size=1, max_size=12))
+def test_no_layer_of_as_good_a_kind_is_nearer_to_the_default(kinds):
+    if set(kinds) == {LINEAR}:
+        return
+    choice = choose_layer(with_types(*kinds), None)
+    good = [place + 1 for place, kind in enumerate(kinds) if kind in (FULL, "hybrid")]
+    some = good or [place + 1 for place, kind in enumerate(kinds) if kind != LINEAR]
+    assert choice.layer in some
+    assert all(abs(choice.layer - choice.default) <= abs(layer - choice.default) for layer in some)
+    assert sum(int(part.split()[-1]) for part in choice.provenance()["layer_kinds"].split(", ")) == len(kinds)
+
+
+def test_nested_text_config_is_the_one_that_counts():
+    text = {"num_hidden_layers": 4, "layer_types": [SLIDING, SLIDING, SLIDING, FULL]}
+    config = Gemma3Config(text_config=text, vision_config={"num_hidden_layers": 9})
+    assert chosen(config) == 4
+    trimmed = without_layers_above(config, 3)
+    assert (trimmed.text_config.num_hidden_layers, trimmed.vision_config.num_hidden_layers) == (3, 9)
+    assert config.text_config.num_hidden_layers == 4
+
+
+def test_layers_above_are_cut_from_every_list_of_layers():
+    config = with_types(FULL, SLIDING, FULL, SLIDING)
+    trimmed = without_layers_above(config, 3)
+    assert (trimmed.num_hidden_layers, trimmed.layer_types) == (3, [FULL, SLIDING, FULL])
+    assert config.num_hidden_layers == 4
+
+
+ROW = QARecord(
+    record_id="r",
+    question="Who lit </s> it?",
+    passages=(Passage("Ada Thorne <s> lit it. 🙂", "Brigg"), Passage("")),
+    answer="Ada, in 1874.",
+    source=RowSource("log.parquet", 0),
+)
+TEMPLATES = {
+    "own": None,
+    "plain": {"question": "Q: {question}\nA: "},
+    "with BOS": {"preamble": "<s>"},
+    "with a special token inside": {"question": "{question}</s>"},
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_row_is_encoded_as_the_model_encodes_it(llama, tmp_path, name):
+    options = ModelOptions(model=str(llama), device="cpu")
+    if TEMPLATES[name] is not None:
+        (tmp_path / "template.json").write_text(json.dumps(TEMPLATES[name]))
+        options = options.replaced(prompt_template=str(tmp_path / "template.json"))
+    ours = load_row_encoder(options).encode(ROW)
+    theirs = AttentionModel.from_pretrained(options).encode(ROW)
+    assert ours.prompt_length == theirs.prompt_length
+    for field in ("token_ids", "column_passage", "column_in_title", "column_char_start", "response_char_end"):
+        np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
+
+
+@pytest.mark.parametrize("max_tokens", [20, None])
+def test_length_limit_is_that_of_the_model(llama, max_tokens):
+    options = ModelOptions(model=str(llama), device="cpu", max_tokens=max_tokens)
+    record = replace(ROW, passages=(Passage("tower " * 900),))
+    faults = []
+    for encoder in (load_row_encoder(options), AttentionModel.from_pretrained(options)):
+        with pytest.raises(RowFault) as caught:
+            encoder.encode(record)
+        faults.append((caught.value.reason, str(caught.value)))
+    assert faults[0] == faults[1]
+    assert faults[0][0] is Reason.TOO_MANY_TOKENS
+
+
+def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(llama):
+    encoder = load_row_encoder(ModelOptions(model=str(llama), device="cpu", max_tokens=60))
+    record = replace(ROW, passages=(Passage("tower " * 9),) * 4)
+    assert len(encoder.encode(record).windows) > 1
+    with pytest.raises(RowFault, match="at most 60 tokens here, has"):
+        encoder.encode_whole(record)
+    assert encoder.encode_whole(ROW).windows == ()
+
+
+THREADS = 4
+
+
+def test_threads_that_ask_together_load_once():
+    loads = []
+    together = Barrier(THREADS)
+
+    @loaded_once
+    def load(name):
+        loads.append(name)
+        sum(range(200_000))  # long enough for the other threads to come
+        return [name]
+
+    def ask(_):
+        together.wait()
+        return load("model")
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(ask, range(THREADS)))
+    assert loads == ["model"]
+    assert all(one is found[0] for one in found)
+
+
+def test_a_load_that_failed_is_tried_again():
+    answers = iter([ValueError("not yet"), "model"])
+
+    @loaded_once
+    def load():
+        answer = next(answers)
+        if isinstance(answer, ValueError):
+            raise answer
+        return answer
+
+    with pytest.raises(ValueError, match="not yet"):
+        load()
+    assert load() == "model"
+
+
+def test_threads_of_a_worker_share_one_model_and_one_encoder():
+    choice = ModelChoice(model=ModelOptions(device="cpu"))
+    needs = frozenset({Need.PARSER, Need.ATTENTION})
+    with ThreadPoolExecutor(THREADS) as pool:
+        models = list(pool.map(lambda _: load_audit_models(choice, needs), range(THREADS)))
+        encoders = list(pool.map(lambda _: load_row_encoder(choice.model), range(THREADS)))
+    assert all(one is models[0] for one in models)
+    assert all(one is encoders[0] for one in encoders)

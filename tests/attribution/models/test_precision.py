@@ -9,7 +9,7 @@ import pytest
 import torch
 from bitsandbytes.functional import dequantize_blockwise
 from bitsandbytes.nn import Linear4bit, Linear8bitLt
-from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, save_tiny_model, save_tiny_tokenizer
+from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, edit_json, save_tiny_model, save_tiny_tokenizer
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
@@ -37,8 +37,7 @@ READS_ATTENTION = frozenset({Need.ATTENTION})
 
 def stored_in(directory, dtype):
     save_tiny_model(directory, "qwen2")
-    path = directory / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": dtype}), encoding="utf-8")
+    edit_json(directory / "config.json", dtype=dtype)
     return ModelOptions(model=str(directory), device="cpu")
 
 

@@ -5,8 +5,9 @@ The rows were written for this test. Without the package of ``tests/pretrained_m
 
 import numpy as np
 import pytest
-from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity, full_similarity
-from tests.attribution.prompts.test_passage_windows import attributed, full_matrix
+from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity
+from tests.attribution.made_rows import full_similarity
+from tests.attribution.prompts.test_token_offsets import attributed_by, full_matrix
 from tests.evaluation.dataset_rows import HIDDEN_UNION
 from tests.pretrained_packages import MINILM, checked_package
 
@@ -52,7 +53,7 @@ def record(repeats=1):
 def test_captured_attention_is_transformers_own(model, directory):
     row = model.encode(record())
     expected = eager_similarity(directory, model, row)
-    np.testing.assert_allclose(full_similarity(attributed(model, row, len(PASSAGES))), expected, atol=1e-5)
+    np.testing.assert_allclose(full_similarity(attributed_by(model, row, len(PASSAGES))), expected, atol=1e-5)
 
 
 def test_each_window_of_a_long_row_has_transformers_own_attention(model, directory):
@@ -60,7 +61,7 @@ def test_each_window_of_a_long_row_has_transformers_own_attention(model, directo
     assert len(row.windows) >= 2
     shown = [sorted({*window.row.column_passage.tolist()} - {-1}) for window in row.windows]
     assert [passage for of_window in shown for passage in of_window] == list(range(count))
-    whole = attributed(model, row, count)
+    whole = attributed_by(model, row, count)
     for window, passages in zip(row.windows, shown, strict=True):
         expected = eager_similarity(directory, model, window.row)
         np.testing.assert_allclose(full_matrix(model, window.row, count), expected, atol=1e-5)

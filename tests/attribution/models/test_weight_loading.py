@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity, full_similarity
+from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity
+from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import (
     CONFIGS,
     NESTED,
@@ -295,14 +296,14 @@ def _proc(tmp_path, monkeypatch, *, limit):
     monkeypatch.setattr(weight_loading, "_CONTROL_GROUP", tmp_path)
 
 
-def test_free_memory_is_what_the_system_has_available(tmp_path, monkeypatch):
-    _proc(tmp_path, monkeypatch, limit="max")
-    assert weight_loading.free_memory(CPU) == 8000 * 1024
-
-
-def test_limit_of_a_container_counts_less_what_is_held_and_not_what_is_cached(tmp_path, monkeypatch):
-    _proc(tmp_path, monkeypatch, limit="5000000")
-    assert weight_loading.free_memory(CPU) == 5_000_000 - 3_000_000 + 1_000_000
+@pytest.mark.parametrize(
+    ("limit", "free"), [("max", 8000 * 1024), ("5000000", 5_000_000 - 3_000_000 + 1_000_000)], ids=["none", "container"]
+)
+def test_free_memory_is_what_the_system_has_or_a_container_less_what_is_held_and_not_cached(
+    tmp_path, monkeypatch, limit, free
+):
+    _proc(tmp_path, monkeypatch, limit=limit)
+    assert weight_loading.free_memory(CPU) == free
 
 
 def test_memory_that_torch_holds_unused_on_a_gpu_is_free(monkeypatch):

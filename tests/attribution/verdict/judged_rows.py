@@ -9,8 +9,8 @@ from pathlib import Path
 from shutil import copyfile
 
 import numpy as np
+from tests.attribution.trees import bundled_parser
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.language_models.decoder import Decoder
 from attribeam.attribution.option_declaration import VERDICT_FILE
@@ -50,13 +50,8 @@ def record(answer: str, *passages: str, question: str = "") -> QARecord:
 
 
 @cache
-def parser() -> AnswerParser:
-    return AnswerParser.from_pretrained("bundled")
-
-
-@cache
 def parse(answer: str) -> ParsedAnswer:
-    return parser().parse(answer)
+    return bundled_parser().parse(answer)
 
 
 def texts(answer: str, words: Sequence[int]) -> list[str]:

@@ -1,30 +1,23 @@
 """Which spans are claims, read with the bundled parser on sentences of our own."""
 
-from functools import cache
-
 import pytest
+from tests.attribution.trees import bundled_parser
 from tests.attribution.verdict.judged_rows import record
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
 from attribeam.attribution.verdict.claims import answer_claims, word_kinds
 from attribeam.attribution.verdict.phrases import is_bare_refusal, refusals
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
 
 
-@cache
-def parser():
-    return AnswerParser.from_pretrained("bundled")
-
-
 def claims_among(answer, spans, *, assume_language=False):
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     return answer_claims(parsed, answer, spans, word_kinds(parsed, record(answer), assume_language=assume_language))
 
 
 def judged(answer):
     """For each span the text of the span whose claim it belongs to, and its kind."""
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
     found = claims_among(answer, spans).spans
     assert len(found) == len(spans)
@@ -38,17 +31,17 @@ def judged(answer):
 
 
 def claims_of(answer):
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     return claims_among(answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
 
 
 def refused_ranges(answer):
-    return word_kinds(parser().parse(answer), record(answer)).refused
+    return word_kinds(bundled_parser().parse(answer), record(answer)).refused
 
 
 def stated(answer):
     """The words that carry a claim."""
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     kinds = word_kinds(parsed, record(answer)).kinds
     return " ".join(word.of(answer) for word, kind in zip(parsed.words, kinds, strict=True) if kind == ClaimKind.CLAIM)
 
@@ -87,7 +80,7 @@ def test_a_fact_around_another_keeps_a_claim_of_its_own():
     place = TargetSpan(SpanKind.MENTIONS, CharRange(27, 31))
     found = claims_among(answer, [outer, inner, place]).spans
     assert [one.claim_index for one in found] == [0, 1, 1]
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     own = {parsed.words[word].of(answer) for word in found[0].words}
     assert "Bergen" in own
     assert "Oslo" not in own
@@ -328,7 +321,7 @@ def test_inline_code_is_part_of_the_claim_around_it():
 
 def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_read():
     answer = "Die Mühle wurde im Jahr 1874 von einem Müller gebaut und ist heute ein kleines Museum für Kinder."
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
     found = claims_among(answer, spans)
     assert found.kind == AnswerKind.NOT_JUDGED
@@ -431,7 +424,7 @@ def test_a_courtesy_hides_no_clause_that_can_be_checked(answer, said):
     ],
 )  # fmt: skip
 def test_cells_and_fields_are_claims_and_labels_thoughts_and_calls_are_none(answer, claims):
-    parsed = parser().parse(answer)
+    parsed = bundled_parser().parse(answer)
     spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
     found = claims_among(answer, spans).spans
     assert [spans[at].chars.of(answer) for at, one in enumerate(found) if one.claim_index == at] == claims

@@ -17,11 +17,6 @@ from attribeam.schemas import AnswerKind, ClaimKind, Support
 INVENTED = "The keeper trimmed the lamp every evening. He was born in Norway in 1872."
 
 
-@pytest.fixture(scope="module")
-def attributor():
-    return Attributor.from_pretrained("bundled")
-
-
 def judged(attributor, answer, *passages):
     found = attributor.attribute(question="What did the keeper do?", passages=passages or [LANTERN], answer=answer)
     return {one.text: one for one in found}

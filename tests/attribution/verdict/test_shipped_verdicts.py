@@ -6,7 +6,7 @@ from shutil import copyfile
 
 import numpy as np
 import pytest
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_model
 from tests.attribution.verdict.judged_rows import DOUBTFUL, TRUSTING, save_probed_verdict
 
 from attribeam.attribution.attributor import Attributor
@@ -96,7 +96,7 @@ def test_words_that_a_verdict_shares_count_in_its_digest(tmp_path, monkeypatch):
     for name in (*WORD_FILES, *READER_FILES):
         copyfile(BUNDLED_VERDICT / name, words / name)
     table = json.loads((words / WORD_FILES[0]).read_text(encoding="utf-8"))
-    (words / WORD_FILES[0]).write_text(json.dumps(table | {"documents": table["documents"] + 1}), encoding="utf-8")
+    edit_json(words / WORD_FILES[0], documents=table["documents"] + 1)
     monkeypatch.setitem(SHIPPED_VERDICTS, "bundled", str(words))
     load_verdict_model.cache_clear()
     assert load_verdict_model(verdict).digest != before

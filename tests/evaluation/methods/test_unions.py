@@ -10,26 +10,37 @@ from tests.evaluation.methods.naive_paper import (
     algorithm_1,
     augmented,
     document_columns,
-    hidden_similarity,
     hss_avg,
     summed,
     top5_mean,
     top_k,
+)
+from tests.evaluation.methods.naive_paper import (
+    hidden_similarity as naive_similarity,
 )
 from transformers import AutoModel
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.evidence.union import UnionScores
-from attribeam.attribution.methods.method import AttentionUnion, LoadedModels, MethodSettings, PassageScore
+from attribeam.attribution.methods.method import (
+    AnswerContext,
+    AttentionUnion,
+    LoadedModels,
+    MethodSettings,
+    Need,
+    PassageScore,
+)
+from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.attribution.rows import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
 from attribeam.evaluation.methods import LabelledContext, lab_methods
 from attribeam.evaluation.methods.baselines import FactWords, SentenceWords, SpanWords
-from attribeam.evaluation.methods.unions import passage_scores
+from attribeam.evaluation.methods.unions import attributed_responses, hidden_similarity, passage_scores
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bells"), Passage(text="no match"))
 
@@ -79,8 +90,8 @@ def test_difference_to_words_is_paired_by_row():
 
 
 @pytest.fixture(scope="module")
-def tiny_model(llama):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu"))
+def model(llama):
+    return AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu", loaded_layers=4))
 
 
 class CountingModel:
@@ -97,18 +108,18 @@ class CountingModel:
         return self.model.attribute(rows, passage_counts)
 
 
-def test_attention_methods_share_one_forward_pass(tiny_model):
-    model = CountingModel(tiny_model)
+def test_attention_methods_share_one_forward_pass(model):
+    counting = CountingModel(model)
     methods = [AttentionUnion(method, MethodSettings()) for method in UNIONS]
-    run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, model))
-    assert model.forward_passes == 1
+    run_methods([labelled_span("Jon", "ring")], methods, LoadedModels(PARSER, counting))
+    assert counting.forward_passes == 1
 
 
-def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(tiny_model):
+def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(model):
     record = QARecord("r", "Who?", (Passage(text="far " * 600),), ANSWER, RowSource("f", 7), (CharRange(0, 3),))
     refused = LabelledAnswer(record, (frozenset({0}),))
     methods = [AttentionUnion(ATTN_UNION, MethodSettings()), SpanWords(MethodSettings())]
-    union, words = run_methods([refused], methods, LoadedModels(PARSER, tiny_model))
+    union, words = run_methods([refused], methods, LoadedModels(PARSER, model))
     assert (union.credits, union.spans_without_evidence) == ([0.0], 1)
     assert [(failed.row, failed.reason) for failed in union.failed] == [(7, "too_many_tokens")]
     assert words.failed == []
@@ -222,7 +233,7 @@ SETTINGS = [(2, 2), (6, 1), (9, float("inf"))]
 @pytest.mark.parametrize("name", ["hss-union", "hss-union-dep"])
 def test_hidden_union_is_algorithm_1_over_cosines(both, name, k, tau):
     found = both[2]
-    similarity = hidden_similarity(found.states, found.encoded.prompt_length)
+    similarity = naive_similarity(found.states, found.encoded.prompt_length)
     targets = [tokens_in(found.encoded, span) for span in SPANS]
     if name == "hss-union-dep":
         targets = [augmented(target, lambda i: fact_tokens(found.encoded, i)) for target in targets]
@@ -280,3 +291,68 @@ def test_mean_of_the_five_best_tokens_decides_where_it_is_asked_for(both, name):
     for result, target in zip(decided, union_targets(found, name, 9), strict=True):
         w = algorithm_1(found.similarity, covering(row, target), document_columns(row), k=9, tau=tau)
         np.testing.assert_allclose(result.passage_scores, top5_mean(w, row, len(PAPER_PASSAGES)), atol=2e-5)
+
+
+KEEPERS = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
+RECORD = QARecord("r", "Who?", KEEPERS, "Ada lived there.", RowSource("f", 0))
+
+
+def context_of(model, hidden_layer=None):
+    return AnswerContext(RECORD, (), LoadedModels(attention=model, hidden_layer=hidden_layer))
+
+
+def passes(model, make, **options):
+    """What is made of a context, twice, and how many forward passes it took."""
+    started, context = [], context_of(model, **options)
+    handle = model.network.register_forward_pre_hook(lambda *_: started.append(1))
+    try:
+        found = context.once(make)
+        assert context.once(make) is found
+    finally:
+        handle.remove()
+    return found, len(started)
+
+
+def test_each_reading_takes_one_forward_pass_for_all_that_ask(model):
+    for make in (hidden_similarity, attributed_responses, lambda context: context.attention):
+        assert passes(model, make)[1] == 1
+
+
+def test_hidden_states_above_the_captured_layer_are_those_of_their_layer(model):
+    above, count = passes(model, hidden_similarity, hidden_layer=4)
+    below, _ = passes(model, hidden_similarity, hidden_layer=2)
+    assert count == 1
+    assert above.top_columns(3).top_scores.shape == below.top_columns(3).top_scores.shape
+    assert not np.allclose(above.top_columns(3).top_scores, below.top_columns(3).top_scores)
+
+
+def test_row_longer_than_the_context_is_read_window_by_window(llama, model):
+    length = len(model.encode(RECORD).token_ids)
+    short = AttentionModel.from_pretrained(ModelOptions(model=str(llama), device="cpu", max_tokens=length - 8))
+    context = context_of(short)
+    row = context.encoded
+    assert len(row.windows) > 1
+    responses = len(row.token_ids) - row.prompt_length
+    assert context.once(attributed_responses).shape == (responses, responses)
+    scores = context.once(hidden_similarity).best_windows(np.ones((1, responses), dtype=np.bool_), window=8)
+    assert (scores.cosines > -1).all()
+    assert [set(row.column_passage[columns]) for columns in scores.columns[0]] == [{0}, {1}, {2}]
+
+
+def test_a_method_that_asks_for_what_it_does_not_need_is_told_so():
+    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
+        AnswerContext(RECORD, (), LoadedModels()).once(hidden_similarity)
+
+
+def test_model_whose_layers_cannot_be_found_is_refused_where_hidden_states_are_needed(tmp_path):
+    directory = save_tiny_model(tmp_path, "albert")
+    choice = ModelChoice(model=ModelOptions(model=str(directory), device="cpu"))
+    assert load_models(choice, frozenset({Need.ATTENTION})).attention is not None
+    with pytest.raises(ModelLoadError, match="layers in one list, but AlbertModel does not, so its hidden states"):
+        load_models(choice, frozenset({Need.HIDDEN_STATES}))
+
+
+def test_layers_up_to_that_of_the_hidden_states_are_loaded(llama):
+    choice = ModelChoice(model=ModelOptions(model=str(llama), layer=1, device="cpu"))
+    loaded = load_models(choice, frozenset({Need.HIDDEN_STATES})).attention
+    assert loaded.network.config.num_hidden_layers == 2

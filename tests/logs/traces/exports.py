@@ -80,6 +80,15 @@ def imported(
     return summary, rows_of(output), rows_of(letters) if letters.exists() else []
 
 
+def imported_row(
+    kind: str, records: Sequence[object], folder: Path, *, options: TraceOptions | None = None
+) -> dict[str, object]:
+    """The only row of the log that an import makes of these records; both lie in ``folder``."""
+    path = write_lines(folder / "export.jsonl", records)
+    _, (row,), _ = imported(kind, path, output=folder / "log.parquet", options=options)
+    return row
+
+
 def rows_of(path: Path) -> list[dict[str, object]]:
     """The rows of a Parquet file."""
     rows: list[dict[str, object]] = pq.read_table(path).to_pylist()

@@ -25,6 +25,7 @@ from tests.logs.traces.exports import (
     gemini,
     haystack_replies,
     imported,
+    imported_row,
     langfuse,
     langfuse_observation,
     langsmith,
@@ -78,9 +79,7 @@ def test_conversations_keep_their_id(tmp_path):
     runs = langsmith()
     runs[0]["extra"] = {"metadata": {"thread_id": "talk-7"}}
     for kind, records in (("openinference", spans), ("langsmith", runs)):
-        path = write_lines(tmp_path / f"{kind}.jsonl", records)
-        _, (row,), _ = imported(kind, path, output=tmp_path / f"{kind}.parquet")
-        assert row["session_id"] == "talk-7", kind
+        assert imported_row(kind, records, tmp_path)["session_id"] == "talk-7", kind
 
 
 def test_structured_otlp_values_are_read(tmp_path):
@@ -96,10 +95,7 @@ def test_structured_otlp_values_are_read(tmp_path):
     messages = {"arrayValue": {"values": [{"kvlistValue": {"values": fields}}]}}
     attributes = [one for one in spans[0]["attributes"] if one["key"] != "gen_ai.input.messages"]
     spans[0]["attributes"] = [*attributes, {"key": "gen_ai.input.messages", "value": messages}]
-    _, (row,), _ = imported(
-        "otel-genai", write_lines(tmp_path / "a.jsonl", [envelope]), output=tmp_path / "log.parquet"
-    )
-    assert row["question"] == "Lit when?"
+    assert imported_row("otel-genai", [envelope], tmp_path)["question"] == "Lit when?"
 
 
 def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path):
@@ -296,7 +292,7 @@ def _list(records):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variant_gives_the_same_row(name, tmp_path):
     kind, records = VARIANTS[name]
-    _, (row,), _ = imported(kind, write_lines(tmp_path / "a.jsonl", records), output=tmp_path / "log.parquet")
+    row = imported_row(kind, records, tmp_path)
     assert text_of(row) == ROW
     if kind == "mlflow":
         assert row["record_id"] == "tr-1"
@@ -423,14 +419,8 @@ def _of(record, place, value):
 
 
 WEB = [{"web": {"uri": "https://b.example/1", "title": "b.example"}}]
-PDF = [
-    {
-        "type": "document",
-        "title": "b.pdf",
-        "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
-    },
-    {"type": "text", "text": QUESTION},
-]
+SOURCE = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+PDF = [{"type": "document", "title": "b.pdf", "source": SOURCE}, {"type": "text", "text": QUESTION}]
 
 
 @pytest.mark.parametrize(
@@ -517,9 +507,7 @@ def test_other_spellings_of_the_same(record):
 
 def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path):
     record = {"askedFor": QUESTION, "response": gemini()["response"]}
-    path = write_lines(tmp_path / "a.jsonl", [record])
-    options = TraceOptions(question_path="askedFor")
-    _, (row,), _ = imported("responses", path, output=tmp_path / "log.parquet", options=options)
+    row = imported_row("responses", [record], tmp_path, options=TraceOptions(question_path="askedFor"))
     assert (row["question"], row["answer"]) == (QUESTION, ANSWER)
 
 
@@ -612,8 +600,7 @@ def otlp_message(spans):
 def test_spans_of_the_sdk(kind, trace, tracer, tmp_path):
     trace(tracer)
     for name, records in (("console", console_lines(tracer.spans())), ("otlp", [otlp_message(tracer.spans())])):
-        path = write_lines(tmp_path / f"{name}.jsonl", records)
-        _, (row,), _ = imported(kind, path, output=tmp_path / f"{name}.parquet")
+        row = imported_row(kind, records, tmp_path)
         assert text_of(row) == ROW, name
         assert row["generator"] == MODEL
 
@@ -631,7 +618,7 @@ def test_spans_of_mlflows_classes(tracer, tmp_path):
         root.set_outputs(ANSWER)
     spans = [json.loads(json.dumps(one.to_dict())) for one in (found, root)]
     trace = {"info": {"trace_id": "tr-1"}, "data": {"spans": spans}}
-    _, (row,), _ = imported("mlflow", write_lines(tmp_path / "a.jsonl", [trace]), output=tmp_path / "log.parquet")
+    row = imported_row("mlflow", [trace], tmp_path)
     assert text_of(row) == ROW
     assert (row["span_id"], row["retrievals"][0]["span_id"]) == (root.span_id, found.span_id)
 
@@ -651,8 +638,7 @@ def test_runs_of_langsmiths_client(tmp_path):
     found.end(outputs={"documents": documents})
     root.end(outputs={"answer": ANSWER})
     runs = [json.loads(json.dumps(one._get_dicts_safe(), default=str)) for one in (root, found)]
-    _, (row,), _ = imported("langsmith", write_lines(tmp_path / "a.jsonl", runs), output=tmp_path / "log.parquet")
-    assert text_of(row) == ROW
+    assert text_of(imported_row("langsmith", runs, tmp_path)) == ROW
 
 
 def test_pages_of_langfuses_client(tmp_path):

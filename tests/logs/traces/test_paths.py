@@ -11,6 +11,7 @@ from tests.logs.traces.exports import (
     QUESTION,
     ROW,
     imported,
+    imported_row,
     langfuse_observation,
     lines_of,
     opened,
@@ -96,8 +97,7 @@ def test_preset_reads_what_it_is_for(name, tmp_path):
             langfuse_observation("b", "a", kind, 1, "", found),
         ]
     options = TraceOptions(*PRESETS[name])
-    path = write_lines(tmp_path / "a.jsonl", rows)
-    _, (row,), _ = imported("langfuse", path, output=tmp_path / "log.parquet", options=options)
+    row = imported_row("langfuse", rows, tmp_path, options=options)
     assert text_of(row) == ROW
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.report.made_audit import MadeAudit, made_audit, supported_span, tell_sizes, told_spans, unsupported_span
+from tests.report.made_audit import (
+    MadeAudit,
+    made_audit,
+    no_claim,
+    supported_span,
+    tell_sizes,
+    told_spans,
+    unsupported_span,
+)
 
 from attribeam.schemas import (
     AnswerKind,
@@ -75,24 +83,20 @@ def claims_audit(folder: Path) -> LoggedAudit:
     ``ferry-0`` has a supported claim, then an unsupported one with a part, and a heading; ``ferry-1`` refuses;
     ``ferry-2`` is in another language; ``ferry-3`` has a claim that is not calibrated and a table.
     """
-    no_claim = replace(supported_span(), claim_index=None, support=Support.NO_CLAIM, claim_kind=ClaimKind.HEADING)
     quoted, other = told_spans()
     claim = replace(other, support_score=0.0625)
     first = (
         replace(quoted, support_score=0.9375),
         claim,
         replace(claim, span_index=2, chars=CharRange(claim.chars.char_start, claim.chars.char_start + 2), text="40"),
-        replace(no_claim, span_index=3, chars=CharRange(0, 9), text="The ferry"),
+        no_claim(ClaimKind.HEADING, 3, chars=CharRange(0, 9), text="The ferry"),
     )
-    refusal = replace(no_claim, claim_kind=ClaimKind.REFUSAL)
-    language = replace(no_claim, claim_kind=ClaimKind.LANGUAGE, support=Support.NOT_JUDGED)
     uncalibrated = replace(supported_span(), support=Support.NOT_CALIBRATED)
-    table = replace(language, span_index=1, claim_kind=ClaimKind.TABLE)
     spans = {
         0: tuple(replace(one, answer_risk=0.875) for one in first),
-        1: (replace(refusal, answer_kind=AnswerKind.REFUSAL),),
-        2: (replace(language, answer_kind=AnswerKind.NOT_JUDGED),),
-        3: (uncalibrated, table),
+        1: (no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL),),
+        2: (no_claim(ClaimKind.LANGUAGE, answer_kind=AnswerKind.NOT_JUDGED),),
+        3: (uncalibrated, no_claim(ClaimKind.TABLE, 1)),
     }
     long_id = f"{'0123456789abcdef' * 4}-row-3"
     ids = ("ferry-0", "ferry-1", "ferry-2", long_id)

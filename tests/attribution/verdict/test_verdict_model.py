@@ -97,17 +97,9 @@ PROBE_FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value", "complaint"), FIELDS, ids=_short)
+@pytest.mark.parametrize(("place", "value", "complaint"), [*FIELDS, *PROBE_FIELDS], ids=_short)
 def test_a_field_out_of_its_range_is_named_with_its_file(tmp_path, place, value, complaint):
-    folder = own_verdict(tmp_path / "own")
-    edited(folder, place, value)
-    with pytest.raises(DataError, match=rf"own/verdict\.json: .*{complaint}"):
-        judge_of(MethodOptions(verdict=str(folder)))
-
-
-@pytest.mark.parametrize(("place", "value", "complaint"), PROBE_FIELDS, ids=_short)
-def test_a_field_of_a_probe_out_of_its_range_is_named(tmp_path, place, value, complaint):
-    folder = own_verdict(tmp_path / "own", SMOLLM2)
+    folder = own_verdict(tmp_path / "own", SMOLLM2 if place.startswith("probe") else "bundled")
     edited(folder, place, value)
     with pytest.raises(DataError, match=rf"own/verdict\.json: .*{complaint}"):
         judge_of(MethodOptions(verdict=str(folder)))

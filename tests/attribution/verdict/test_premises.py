@@ -21,11 +21,6 @@ INN = "The inn at Brigg was built in 1931 by Peter Lang. It has nine rooms."
 PLANS = ("The Fern plan costs $12 a month.", "The Moss plan has support by telephone.")
 
 
-@pytest.fixture(scope="module")
-def attributor():
-    return Attributor.from_pretrained("bundled")
-
-
 def claims(attributor, answer, *passages):
     found = attributor.attribute(question="", passages=passages, answer=answer)
     return [one for one in found if one.is_claim]

@@ -10,7 +10,7 @@ from shutil import copyfile
 import numpy as np
 import pytest
 import torch
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import edit_json, save_tiny_model
 from tests.attribution.verdict.judged_rows import (
     DOUBTFUL,
     LAYER,
@@ -230,8 +230,7 @@ def test_same_weights_serve_whatever_else_their_folder_says(decoder, tmp_path):
     """As where another version of transformers converted the same file."""
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, bias=DOUBTFUL)
     again = save_tiny_model(tmp_path / "again")
-    config = json.loads((again / "config.json").read_text(encoding="utf-8"))
-    (again / "config.json").write_text(json.dumps(config | {"transformers_version": "5.99.0"}), encoding="utf-8")
+    edit_json(again / "config.json", transformers_version="5.99.0")
     found, expected = (attributor(verdict, one) for one in (again, decoder.directory))
     assert risk(found) == pytest.approx(risk(expected))
     revisions = [one.provenance()["language_model_revision"] for one in (found, expected)]

@@ -1,24 +1,40 @@
-"""The graph in memory: nothing is lost, nothing is doubled, rows keep their order, files keep their schema."""
+"""A chunk in one process: no row is lost or doubled, and rows keep their order; and how a worker starts and ends."""
 
+import errno
+import os
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
+from threading import Barrier, get_ident
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.attribution.tiny_models import save_tiny_model
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from tests.logs.log_files import LOG_SCHEMA, log_row, write_log
-from tests.pipeline.audit_fixtures import mixed_rows, run_locally, schemas_with
+from tests.pipeline.audit_fixtures import mixed_rows, run_locally, save_tiny_audit, schemas_with
+from tests.pipeline.distributed_audit import ROWS_PER_CHUNK, DistributedAudit, chunk_manifests
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
-from attribeam.pipeline.worker_pool import run_chunk
+from attribeam.pipeline import worker_pool, worker_process
+from attribeam.pipeline.worker_pool import load_models, run_chunk
+from attribeam.pipeline.worker_process import (
+    OUT_OF_MEMORY,
+    ModelsLoaded,
+    RunRows,
+    WorkerDied,
+    is_load_refusal,
+)
 from attribeam.schemas import Reason, RowFault, dead_letter_schema, evidence_schema
+from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.run_manifest import sum_counts
 from attribeam.transforms import stages
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
+from attribeam.transforms.stages import OwnModels
 
 ROWS = 60
 
@@ -239,3 +255,93 @@ def test_extra_columns_reach_the_evidence(tmp_path, settings):
     values = zip(table["source_row"].to_pylist(), table["region"].to_pylist(), strict=True)
     assert set(values) == {(0, "north"), (1, None)}
     assert set(table["seen"].cast(pa.int64()).to_pylist()) == {7, None}
+
+
+MODELS = {"model": "tiny"}
+
+
+@pytest.fixture
+def _no_models_to_load(monkeypatch):
+    monkeypatch.setattr(worker_pool, "load_models", lambda *_: MODELS)
+
+
+@pytest.mark.usefixtures("_no_models_to_load")
+def test_a_worker_that_is_ready_after_the_run_has_ended_ends_without_an_error():
+    ours, theirs = Pipe()
+    ours.close()
+    worker_process.serve(worker_pool.serve, theirs, AuditSettings())
+    with pytest.raises(BrokenPipeError):
+        theirs.send(None)
+
+
+@pytest.mark.usefixtures("_no_models_to_load")
+def test_a_worker_tells_its_models_before_it_is_told_to_end():
+    ours, theirs = Pipe()
+    ours.send(None)
+    worker_pool.serve(theirs, AuditSettings())
+    assert ours.recv() == ModelsLoaded(MODELS)
+
+
+@pytest.mark.usefixtures("_no_models_to_load")
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.lib.ArrowMemoryError("malloc of size 64 failed"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes."),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    ],
+)
+def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(error, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(worker_pool, "_run", fail)
+    ours, theirs = Pipe()
+    ours.send(RunRows(RowRange("log.parquet", 0, 8), OutputSchemas(pa.schema([]), pa.schema([])), "folder"))
+    with pytest.raises(MemoryError):
+        worker_pool.serve(theirs, AuditSettings())
+    assert ours.recv() == ModelsLoaded(MODELS)
+    assert not ours.poll()
+    assert WorkerDied(OUT_OF_MEMORY).how == "a lack of memory"
+
+
+@pytest.mark.parametrize("fault", ["no directory", "damaged weights"])
+def test_a_model_that_cannot_be_loaded_as_asked_is_no_passing_failure(tmp_path, fault):
+    if fault == "damaged weights":
+        weights = save_tiny_model(tmp_path / "broken") / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-100])
+    settings = AuditSettings(model=ModelOptions(model=str(tmp_path / "broken")))
+    with pytest.raises(ModelLoadError, match="broken") as raised:
+        load_models(settings)
+    assert is_load_refusal(raised.value)
+
+
+def test_a_model_is_loaded_once_in_a_process_of_several_threads(tmp_path, monkeypatch):
+    rows = [log_row(number) for number in range(6 * ROWS_PER_CHUNK)]
+    log = write_log(tmp_path / "log.parquet", rows)
+    audit = DistributedAudit(save_tiny_audit(tmp_path), log, {"model": "tiny"})
+    loads = []
+    from_pretrained = AttentionModel.from_pretrained
+
+    def noted(*given, **options):
+        loads.append(given)
+        return from_pretrained(*given, **options)
+
+    threads = set()
+    together = Barrier(2)
+    load = OwnModels.__init__
+
+    def meet(self, settings):
+        if get_ident() not in threads and len(threads) < 2:
+            threads.add(get_ident())
+            together.wait(120)
+        load(self, settings)
+
+    monkeypatch.setattr(AttentionModel, "from_pretrained", noted)
+    monkeypatch.setattr(OwnModels, "__init__", meet)
+    threading = ("--direct_running_mode=multi_threading", "--direct_num_workers=3")
+    audit.run(tmp_path / "out", beam_arguments=threading)
+    assert len(threads) == 2, "two threads should have met at the model"
+    assert len(loads) == 1
+    assert len(chunk_manifests(tmp_path / "out")) == 6
