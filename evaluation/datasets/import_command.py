@@ -42,8 +42,8 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
-from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.files import check_apart, new_file
+from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.files import check_apart, new_file, writing
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,
@@ -131,11 +131,8 @@ def _import_marks(files: Sequence[Path], output: Path | None, *, overwrite: bool
         raise UsageError(f"--output of marks should end in .jsonl, was: {output}")
     check_apart(output, list(map(str, files)))
     merged = merge_marks(files, moment=datetime.now(UTC).isoformat(timespec="milliseconds"))
-    try:
-        with new_file(output) as file:
-            file.writelines(f"{json.dumps(row, default=str)}\n".encode() for row in merged.rows)
-    except OSError as error:
-        raise RunError(f"--output {output} could not be written: {error}") from error
+    with writing(output), new_file(output) as file:
+        file.writelines(f"{json.dumps(row, default=str)}\n".encode() for row in merged.rows)
     yield f"{len(merged.rows):,} places are marked, reviewers disagree on {merged.disputed:,}"
     for names, both in merged.pairs.items():
         alike = sum(label == other for label, other in both) / len(both)
@@ -159,10 +156,8 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
         reasons[skip.reason].append(skip.row if skip.file is None else f"{skip.file} row {skip.row}")
     if not kept:
         raise DataError(f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {reasons}")
-    try:
+    with writing(args.output):
         written = _write_log(args.output, kept)
-    except OSError as error:
-        raise RunError(f"--output {args.output} could not be written: {error}") from error
     rows = len(dataset.answers) + len(dataset.skipped)
     if rows != written + len(skipped):
         raise RuntimeError(

@@ -17,6 +17,7 @@ from attribeam.evaluation.measures import (
     auroc,
     f1_figures,
     row_draws,
+    visible,
 )
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
 
@@ -44,16 +45,6 @@ def audited_records(
             batch = records[start : start + _ANSWERS_PER_BATCH]
             yield from enumerate(attributor.attribute_many(batch), start=start)
             bar.update(len(batch))
-
-
-def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
-    """The positions of the ranges' characters in the text, without white space."""
-    return frozenset(
-        position
-        for chars in ranges
-        for position in range(chars.char_start, chars.char_end)
-        if not text[position].isspace()
-    )
 
 
 def flag_order(support: Support, evidence_mass: float) -> float:

@@ -35,6 +35,7 @@ from attribeam.evaluation.measures import (
     source_folds,
     text_table,
     verdict_figures,
+    visible,
 )
 from attribeam.evaluation.measures.judged_answers import (
     LEVELS,
@@ -47,7 +48,6 @@ from attribeam.evaluation.measures.judged_answers import (
     flag_order,
     part_verdicts,
     rows_of_groups,
-    visible,
 )
 from attribeam.schemas import CharRange, ClaimKind, Passage
 
