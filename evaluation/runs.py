@@ -219,9 +219,7 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
-    from attribeam.attribution.models.precision import choose_device
-
-    nli = NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
+    nli = NliModel.from_pretrained(args.nli_model, device=args.device)
     methods, dataset, models = _prepared(args, CITED_LOADERS, defaults=CITING_METHODS)
     most = args.most_citations
     tallies = run_citations(shown(dataset.answers), methods, models, nli, most_citations=most)
