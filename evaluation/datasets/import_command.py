@@ -12,10 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
@@ -40,6 +38,7 @@ from attribeam.logs.import_run import (
 )
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
+from attribeam.logs.traces.trace_log import TableFile
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, UsageError
@@ -56,7 +55,6 @@ from attribeam.schemas.qa_record import (
 
 _Answer = LabelledAnswer | JudgedAnswer
 _Dataset = LabelledDataset | JudgedDataset
-_ROWS_PER_BATCH = 256
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOADERS: dict[str, Callable[[Path], _Dataset]] = {**LOADERS, **CITED_LOADERS, **JUDGED_LOADERS}
 del _LOADERS[LOG]
@@ -196,10 +194,9 @@ def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[Skipped
 
 def _write_log(path: Path, answers: Sequence[_Answer]) -> int:
     """Write one row per answer and return their number; the file is replaced atomically."""
-    schema, rows = labelled_log_schema(), map(_log_row, tqdm(answers, desc="import", unit="row", disable=None))
-    with new_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while batch := list(islice(rows, _ROWS_PER_BATCH)):
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+    with new_file(path) as file, TableFile(file, labelled_log_schema()) as table:
+        for answer in tqdm(answers, desc="import", unit="row", disable=None):
+            table.add(_log_row(answer))
     return int(pq.read_metadata(path).num_rows)
 
 
