@@ -50,7 +50,8 @@ from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import add_log_arguments, log_options
 from attribeam.report.messages import print_lines
 from attribeam.schemas import QARecord, RowFault, SpanEvidence
-from attribeam.schemas.errors import DataError, ModelLoadError, RunError, UsageError
+from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
+from attribeam.schemas.files import writing
 
 if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
@@ -175,10 +176,8 @@ def _try_model(
         return
     search = search_layers(answers, model, parser)
     print_lines(*search_lines(search, len(answers)))
-    try:
+    with writing(output):
         write_json(output, found_settings(described.directory, search.attention))
-    except OSError as error:
-        raise RunError(f"--output {output} could not be written: {error}") from error
     print_lines(
         "", f"written to {output}; use it with --attribution-config {output}, or copy it into the model's directory"
     )

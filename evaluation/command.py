@@ -48,7 +48,7 @@ from attribeam.evaluation.runs import (
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.files import check_apart
+from attribeam.schemas.files import check_apart, writing
 
 _METHODS = frozenset({Measure.PASSAGES, Measure.CITATIONS, Measure.FAITHFULNESS})
 _MEASURES: Mapping[str, tuple[frozenset[Measure], object]] = {
@@ -153,10 +153,8 @@ def run(args: argparse.Namespace) -> None:
     figures = RUNS[args.measure](args)
     print_lines(*figures.text.split("\n"))
     if args.output is not None:
-        try:
+        with writing(args.output):
             write_json(args.output, figures.report)
-        except OSError as error:
-            raise RunError(f"--output {args.output} could not be written: {error}") from error
         print_lines(f"written to {args.output}")
 
 
@@ -260,11 +258,9 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
     left_out = [f"{step.name}, {step.args.measure}: {step.lacks}" for step in steps if step.lacks is not None]
     left_out += [f"{folder}: not found" for folder in _LAYOUT if not any(step.folder == folder for step in steps)]
     sections.append("\n".join(["## Left out", "", *(f"- {reason}" for reason in left_out)]))
-    try:
+    with writing(args.output):
         (args.output / "tables.md").write_text("\n\n".join(sections) + "\n", encoding="utf-8")
         write_json(args.output / "results.json", {"model": args.model, "results": results, "left_out": left_out})
-    except OSError as error:
-        raise RunError(f"--output {args.output} could not be written: {error}") from error
     print_lines(f"written to {args.output}: tables.md, results.json")
 
 

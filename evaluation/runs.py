@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,8 @@ from attribeam.evaluation.measures.faithfulness import (
     score_drops,
 )
 from attribeam.evaluation.measures.judged_answers import (
-    audited_answer,
     audited_records,
     group_figures,
-    group_tables,
     judged_parts,
 )
 from attribeam.evaluation.measures.scorers import (
@@ -221,9 +219,7 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
-    from attribeam.attribution.models.precision import choose_device
-
-    nli = NliModel.from_pretrained(args.nli_model, device=choose_device(args.device))
+    nli = NliModel.from_pretrained(args.nli_model, device=args.device)
     methods, dataset, models = _prepared(args, CITED_LOADERS, defaults=CITING_METHODS)
     most = args.most_citations
     tallies = run_citations(shown(dataset.answers), methods, models, nli, most_citations=most)
@@ -289,9 +285,9 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
     for attributor in _attributors(methods, args):
         audited, failed = _audited(dataset, attributor, args)
         method, provenance = attributor.method.name, attributor.provenance()
-        figures, before, after = (_flags if are_supported else _comparison)(method, audited, args)
+        figures, headline, tables = (_flags if are_supported else _comparison)(method, audited, args)
         entries.append({"method": method, **figures, "failed_rows": failed, "provenance": provenance})
-        texts += [*before, verdict_in_use(provenance), *after]
+        texts += [headline, verdict_in_use(provenance), *tables]
         texts += failure_remarks(failed, consequence="are left out")
     description = {
         "dataset": args.dataset,
@@ -383,15 +379,15 @@ def _audited(
     return answers, failed
 
 
-_Told = tuple[dict[str, Any], list[str], list[str]]
-"""Figures, and the lines before and after the verdict's."""
+_Told = tuple[dict[str, Any], str, Iterable[str]]
+"""Figures, a headline and tables."""
 
 
 def _comparison(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
     """How far the flags agree with what people marked, and how well the audit ranks beside the baselines."""
     draws, seed = args.bootstrap_draws, args.seed
-    groups = group_figures([audited_answer(*pair) for pair in audited], draws=draws, seed=seed)
     parts = [judged_parts(*pair) for pair in audited]
+    groups = group_figures(parts, draws=draws, seed=seed)
     comparison = compare_scorers(parts, [*audit_scorers(method, parts), *BASELINES.values()], draws=draws, seed=seed)
     whole = comparison[0]
     headline = f"{args.dataset}, {method}: {whole.marked_answers} of {whole.answers} answers are unsupported"
@@ -400,8 +396,7 @@ def _comparison(method: str, audited: _Audited, args: argparse.Namespace) -> _To
         named = (shares | {"clean answers flagged": verdict.false_alarms}).items()
         cells = [f"{name} {one.value:.1f}% ({interval_cell(one.interval)})" for name, one in named if one is not None]
         headline += f"; flags: {', '.join(cells)}"
-    before = [headline, *group_tables(args.dataset, method, groups)]
-    return {"groups": groups, "comparison": comparison}, before, comparison_tables(args.dataset, comparison)
+    return {"groups": groups, "comparison": comparison}, headline, comparison_tables(args.dataset, comparison, groups)
 
 
 def _flags(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
@@ -419,13 +414,13 @@ def _flags(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
             lines.append((str(support), str(sum(counts)), f"{share.value:.1f}", interval_cell(share.interval)))
     flagged = [float(any(span.support is Support.UNSUPPORTED for span in spans)) for spans in evidence]
     answers = Estimate(100 * sum(flagged) / len(flagged), of_answers.interval(flagged))
-    before = [
-        f"{args.dataset}, {method}: {sum(sizes)} spans of {len(evidence)} answers, all supported",
+    headline = f"{args.dataset}, {method}: {sum(sizes)} spans of {len(evidence)} answers, all supported"
+    tables = [
         text_table(("labelled spans called", "spans", "%", "95% interval"), lines),
         f"answers with a span called unsupported: {answers.value:.1f}% ({interval_cell(answers.interval)})",
     ]
     figures = {"answers": len(evidence), "spans": sum(sizes), "levels": levels, "flagged_answers": answers}
-    return figures, before, []
+    return figures, headline, tables
 
 
 RUNS: Mapping[Measure, Callable[[argparse.Namespace], Figures]] = {

@@ -299,20 +299,9 @@ def write_verdict(
 def operating_points(risks: _Numbers, marked: _Flags) -> list[dict[str, float]]:
     """What thresholds over the whole range of the risks give, ascending, as ``OperatingPoint`` reads it."""
     levels = np.unique(np.round(np.quantile(risks, np.linspace(0, 1, _POINTS + 1)[1:-1]), 4))
-    points = [
-        OperatingPoint(
-            answer_risk=float(level),
-            precision=_mean(marked[risks >= level]),
-            recall=_mean(risks[marked] >= level),
-            false_alarms=_mean(risks[~marked] >= level),
-        )
-        for level in levels
-    ]
+    figures = [(float(level), call_figures(risks >= level, marked)) for level in levels]
+    points = [OperatingPoint(level, of.precision, of.recall, of.false_alarms) for level, of in figures]
     return [{name: round(value, 4) for name, value in asdict(point).items()} for point in points]
-
-
-def _mean(items: _Flags) -> float:
-    return float(items.mean()) if len(items) else 0.0
 
 
 def fit_scores(

@@ -32,7 +32,7 @@ from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOption
 from attribeam.logs.traces.trace_log import ExportRows, Seen, TableFile, checked, log_schema, passages_table
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
-from attribeam.schemas.files import check_apart
+from attribeam.schemas.files import check_apart, writing
 from attribeam.schemas.qa_record import labelled_log_schema, reading_stage
 from attribeam.schemas.run_manifest import ReadingNote
 
@@ -131,32 +131,29 @@ def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary
     """Write all, and put both files in their places at the end; dead letters only where there are some."""
     letters = letters_path(output)
     schema = schema.append(labelled_log_schema().field("target_spans"))  # which some logs have
-    try:
-        with TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
-            log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
-            with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
-                for outcome in tqdm(outcomes, desc="import", unit="row", disable=None):
-                    if isinstance(outcome, QARecord):
-                        rows.add(_log_row(outcome))
-                        summary.written += 1
-                        continue
-                    fault, message = outcome.fault, str(valid_text(str(outcome.fault)))
-                    stage, column = reading_stage(fault.reason), fault.column
-                    letter = DeadLetter(outcome.record_id, outcome.source, stage, fault.reason, message, column=column)
-                    faulty.add(dead_letter_row(letter))
-                    summary.reasons[str(fault.reason)] += 1
-                    summary.example = summary.example or message
-                if summary.seen:
-                    rows.describe(with_reading_notes(summary.seen.notes))
-            if summary.dead_letters:
-                refused.replace(letters)
-            elif summary.written:
-                letters.unlink(missing_ok=True)
-            if not summary.written:
-                raise RunError(f"logs should have rows that can be imported, have none: {_why_none(summary, letters)}")
-            log.replace(output)
-    except OSError as error:
-        raise RunError(f"--output {output} could not be written: {error}") from error
+    with writing(output), TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
+        log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
+        with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
+            for outcome in tqdm(outcomes, desc="import", unit="row", disable=None):
+                if isinstance(outcome, QARecord):
+                    rows.add(_log_row(outcome))
+                    summary.written += 1
+                    continue
+                fault, message = outcome.fault, str(valid_text(str(outcome.fault)))
+                stage, column = reading_stage(fault.reason), fault.column
+                letter = DeadLetter(outcome.record_id, outcome.source, stage, fault.reason, message, column=column)
+                faulty.add(dead_letter_row(letter))
+                summary.reasons[str(fault.reason)] += 1
+                summary.example = summary.example or message
+            if summary.seen:
+                rows.describe(with_reading_notes(summary.seen.notes))
+        if summary.dead_letters:
+            refused.replace(letters)
+        elif summary.written:
+            letters.unlink(missing_ok=True)
+        if not summary.written:
+            raise RunError(f"logs should have rows that can be imported, have none: {_why_none(summary, letters)}")
+        log.replace(output)
 
 
 def _why_none(summary: ImportSummary, letters: Path) -> str:

@@ -20,7 +20,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.errors import DataError, RunError, UsageError
 
 LARGEST_FILE = 2**24
 """Bytes of the largest JSON file that is read, unless its reader says otherwise."""
@@ -167,6 +167,15 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[None]:
+    """Raises ``RunError`` where the block cannot write ``--output``."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"--output {output} could not be written: {error}") from error
 
 
 def sync_folder(folder: Path) -> None:

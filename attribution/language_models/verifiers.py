@@ -452,7 +452,20 @@ def _hhem(options: ModelOptions, folder: Path, commit: str | None, config: dict[
     return PairClassifier(directory, network, tokenizer, read_first_token, _MOST_PAIR_TOKENS, prompt, 1)
 
 
-def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedModel:
+def load_nli_classifier(options: ModelOptions, *, option: str) -> tuple[Classifier, int]:
+    """Any sequence classifier, and its label for entailment; ``option`` is what names it on the command line.
+
+    Raises ``ModelLoadError`` if there is none, it lacks weights, or it has no such label.
+    """
+    with as_load_errors(options.model):
+        directory = read_model_directory(options, any_kind=True)
+        tokenizer = load_fast_tokenizer(directory)
+        network = _load(directory, AutoModelForSequenceClassification, option=option)
+        label = entailment_label(dict(network.config.id2label or {}), f"{option} {options.model!r}")
+    return Classifier(directory, network, tokenizer, read_all, tokenizer.model_max_length), label
+
+
+def _load(directory: ModelDirectory, kind: Any, *, option: str = "--verdict", **reading: Any) -> PreTrainedModel:
     """The whole model, in evaluation mode on its device.
 
     Raises ``ModelLoadError`` if it lacks weights, or cannot be loaded for another reason.
@@ -476,7 +489,7 @@ def _load(directory: ModelDirectory, kind: Any, **reading: Any) -> PreTrainedMod
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelLoadError(
-            f"--verdict {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "
+            f"{option} {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "
             f"{', '.join(missing[:3])}; is it one, and is it complete?"
         )
     found: PreTrainedModel = network.eval().requires_grad_(False).to(device)

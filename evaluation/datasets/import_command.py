@@ -12,10 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
@@ -40,10 +38,11 @@ from attribeam.logs.import_run import (
 )
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
+from attribeam.logs.traces.trace_log import TableFile
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
-from attribeam.schemas.errors import DataError, RunError, UsageError
-from attribeam.schemas.files import check_apart, new_file
+from attribeam.schemas.errors import DataError, UsageError
+from attribeam.schemas.files import check_apart, new_file, writing
 from attribeam.schemas.qa_record import (
     ANSWER_SUPPORTED,
     ERROR_KINDS,
@@ -56,7 +55,6 @@ from attribeam.schemas.qa_record import (
 
 _Answer = LabelledAnswer | JudgedAnswer
 _Dataset = LabelledDataset | JudgedDataset
-_ROWS_PER_BATCH = 256
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOADERS: dict[str, Callable[[Path], _Dataset]] = {**LOADERS, **CITED_LOADERS, **JUDGED_LOADERS}
 del _LOADERS[LOG]
@@ -131,11 +129,8 @@ def _import_marks(files: Sequence[Path], output: Path | None, *, overwrite: bool
         raise UsageError(f"--output of marks should end in .jsonl, was: {output}")
     check_apart(output, list(map(str, files)))
     merged = merge_marks(files, moment=datetime.now(UTC).isoformat(timespec="milliseconds"))
-    try:
-        with new_file(output) as file:
-            file.writelines(f"{json.dumps(row, default=str)}\n".encode() for row in merged.rows)
-    except OSError as error:
-        raise RunError(f"--output {output} could not be written: {error}") from error
+    with writing(output), new_file(output) as file:
+        file.writelines(f"{json.dumps(row, default=str)}\n".encode() for row in merged.rows)
     yield f"{len(merged.rows):,} places are marked, reviewers disagree on {merged.disputed:,}"
     for names, both in merged.pairs.items():
         alike = sum(label == other for label, other in both) / len(both)
@@ -159,10 +154,8 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
         reasons[skip.reason].append(skip.row if skip.file is None else f"{skip.file} row {skip.row}")
     if not kept:
         raise DataError(f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {reasons}")
-    try:
+    with writing(args.output):
         written = _write_log(args.output, kept)
-    except OSError as error:
-        raise RunError(f"--output {args.output} could not be written: {error}") from error
     rows = len(dataset.answers) + len(dataset.skipped)
     if rows != written + len(skipped):
         raise RuntimeError(
@@ -201,10 +194,9 @@ def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[Skipped
 
 def _write_log(path: Path, answers: Sequence[_Answer]) -> int:
     """Write one row per answer and return their number; the file is replaced atomically."""
-    schema, rows = labelled_log_schema(), map(_log_row, tqdm(answers, desc="import", unit="row", disable=None))
-    with new_file(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        while batch := list(islice(rows, _ROWS_PER_BATCH)):
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+    with new_file(path) as file, TableFile(file, labelled_log_schema()) as table:
+        for answer in tqdm(answers, desc="import", unit="row", disable=None):
+            table.add(_log_row(answer))
     return int(pq.read_metadata(path).num_rows)
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from attribeam.evaluation.datasets.dataset_file import SkippedRow, data_files
 from attribeam.report.messages import one_line
-from attribeam.schemas import QARecord, RowFault
+from attribeam.schemas import CharRange, QARecord, RowFault
 from attribeam.schemas.files import file_sha256, new_file
 
 CONFIDENCE = 0.95
@@ -288,6 +288,16 @@ def reliability(
         calibration_error_interval=percentile_interval(np.abs(row_counts @ gaps).sum(axis=1) / drawn),
         brier_score=float(squares.sum() / len(values)),
         brier_score_interval=percentile_interval((row_counts @ squares) / drawn),
+    )
+
+
+def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
+    """The positions of the ranges' characters in the text, without white space."""
+    return frozenset(
+        position
+        for chars in ranges
+        for position in range(chars.char_start, chars.char_end)
+        if not text[position].isspace()
     )
 
 

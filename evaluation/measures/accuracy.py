@@ -23,6 +23,7 @@ from attribeam.evaluation.measures import (
     interval_cell,
     skip_remarks,
     text_table,
+    visible,
 )
 from attribeam.evaluation.methods import LabelledContext, LabMethod, outcome_of
 from attribeam.report.messages import one_line
@@ -78,8 +79,7 @@ def highlight_overlap(
         {
             (part.passage_index, position)
             for part in ranges
-            for position in range(part.chars.char_start, part.chars.char_end)
-            if not passages[part.passage_index].text[position].isspace()
+            for position in visible([part.chars], passages[part.passage_index].text)
         }
         for ranges in (evidence, gold)
     )

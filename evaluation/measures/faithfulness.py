@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import LoadedModels
-from attribeam.attribution.models.model_directory import model_context
+from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation.datasets import AnswerChoice, SpanChoice
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer, SkippedRow
 from attribeam.evaluation.measures import (
@@ -33,21 +33,16 @@ from attribeam.evaluation.methods import LabelledContext, LabMethod, OraclePassa
 from attribeam.evaluation.methods.baselines import LanguageContext, language_of, sensitive_spans
 from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault
-from attribeam.schemas.errors import ModelLoadError
+from attribeam.schemas.errors import RunError
 
 if TYPE_CHECKING:
-    import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
     from attribeam.attribution.language_models import LanguageModel
+    from attribeam.attribution.language_models.verifiers import Classifier, Row
 
 Claim = tuple[str, str]
 """A premise and a statement."""
 CitingSentence = tuple[str, tuple[int, ...]]
 """A sentence without its markers, and the 0-based passages that it cites, in order; some may not exist."""
-_BATCH_CLAIMS = 16
-_NO_LIMIT = 2**20
-"""Tokenizers without a limit report a huge number, far beyond what they can read."""
 
 
 class NliModel:
@@ -57,67 +52,44 @@ class NliModel:
     what it reads, the longer one is cut at its end; ``cut_claims`` counts how often.
     """
 
-    def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, identity: str, device: torch.device
-    ) -> None:
-        from attribeam.attribution.language_models.verifiers import entailment_label
-
-        self._model, self._tokenizer, self._device = model, tokenizer, device
-        self._label = entailment_label(dict(model.config.id2label or {}), f"--nli-model {identity!r}")
-        self._longest = min(tokenizer.model_max_length, model_context(model.config) or _NO_LIMIT, _NO_LIMIT)
+    def __init__(self, classifier: Classifier, label: int) -> None:
+        self._classifier, self._label = classifier, label
         self._verdicts: dict[Claim, bool] = {}
-        self.identity = identity
+        self.identity = f"{classifier.directory.options.model}@{classifier.directory.commit or 'local'}"
         self.cut_claims = 0
 
     @classmethod
-    def from_pretrained(cls, name: str, *, device: torch.device | str = "cpu") -> NliModel:
+    def from_pretrained(cls, name: str, *, device: str = "cpu") -> NliModel:
         """Load a directory or a model of the Hugging Face hub.
 
         Raises:
             ModelLoadError: if there is no such model, or it is no sequence classifier with a label for entailment.
         """
-        import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from attribeam.attribution.language_models.verifiers import load_nli_classifier
 
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(name)
-            model, report = AutoModelForSequenceClassification.from_pretrained(name, output_loading_info=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelLoadError(
-                f"--nli-model {name!r} should be a directory or hub id of a sequence classifier, could not be loaded: "
-                f"{error}"
-            ) from error
-        if report["missing_keys"]:
-            raise ModelLoadError(
-                f"--nli-model {name!r} should have the weights of a classifier, lacks {len(report['missing_keys'])} of "
-                "them; name a model that was trained for natural language inference"
-            )
-        revision = getattr(model.config, "_commit_hash", None)
-        chosen = torch.device(device)
-        model.eval().to(chosen)
-        return cls(model, tokenizer, identity=f"{name}@{revision or 'local'}", device=chosen)
+        options = ModelOptions(model=name, device=device, dtype="float32")
+        return cls(*load_nli_classifier(options, option="--nli-model"))
 
     def entails(self, claims: Sequence[Claim]) -> list[bool]:
-        """Whether the premise of each claim entails its statement; claims of similar length share a batch."""
+        """Whether the premise of each claim entails its statement.
+
+        Raises ``RunError`` if a claim does not fit into memory, or a logit is not finite.
+        """
         new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
-        new.sort(key=lambda claim: -sum(map(len, claim)))
-        for start in range(0, len(new), _BATCH_CLAIMS):
-            batch = new[start : start + _BATCH_CLAIMS]
-            self._verdicts.update(zip(batch, self._batch(batch), strict=True))
+        for claim, found in zip(new, self._classifier.probabilities([self._row(*one) for one in new]), strict=True):
+            if isinstance(found, RowFault):
+                raise RunError(f"the NLI model {self.identity} cannot judge a claim: {found}")
+            self._verdicts[claim] = int(found.argmax()) == self._label
         return [self._verdicts[claim] for claim in claims]
 
-    def _batch(self, claims: Sequence[Claim]) -> list[bool]:
-        import torch
-
-        premises, statements = [list(texts) for texts in zip(*claims, strict=True)]
-        whole = self._tokenizer(premises, statements, verbose=False)["input_ids"]
-        self.cut_claims += sum(len(ids) > self._longest for ids in whole)
-        tokens = self._tokenizer(
-            premises, statements, truncation=True, max_length=self._longest, padding=True, return_tensors="pt"
-        ).to(self._device)
-        with torch.inference_mode():
-            logits: Any = self._model(**tokens).logits
-        return [label == self._label for label in logits.argmax(dim=-1).tolist()]
+    def _row(self, premise: str, statement: str) -> Row:
+        tokenizer, longest = self._classifier.tokenizer, self._classifier.longest
+        whole: Row = tokenizer(premise, statement, verbose=False)
+        if len(whole["input_ids"]) <= longest:
+            return whole
+        self.cut_claims += 1
+        cut: Row = tokenizer(premise, statement, truncation=True, max_length=longest)
+        return cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from tqdm import tqdm
 
 from attribeam.attribution.answers.parsed_answer import whole_sentences
-from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.evaluation.measures import (
     Counts,
     Estimate,
     F1Figures,
     auroc,
-    estimate_cells,
     f1_figures,
-    interval_cell,
     row_draws,
-    text_table,
+    visible,
 )
 from attribeam.schemas import CharRange, QARecord, RowFault, SpanEvidence, Support
 
@@ -27,12 +25,15 @@ if TYPE_CHECKING:
     from attribeam.attribution.attributor import Attributor
 
 _ANSWERS_PER_BATCH = 32
+_UNSUPPORTED = "unsupported"
 LEVELS: Mapping[str, frozenset[Support]] = {
-    "unsupported": frozenset({Support.UNSUPPORTED}),
+    _UNSUPPORTED: frozenset({Support.UNSUPPORTED}),
     "unsupported or weak": frozenset({Support.UNSUPPORTED, Support.WEAK}),
 }
 """The two readings of the flag: the support levels that count as an alarm."""
 _ORDER = (Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED)
+_CLEAN = 5.0
+"""The flag of a supported span with all of its mass."""
 
 
 def audited_records(
@@ -46,238 +47,10 @@ def audited_records(
             bar.update(len(batch))
 
 
-def visible(ranges: Iterable[CharRange], text: str) -> frozenset[int]:
-    """The positions of the ranges' characters in the text, without white space."""
-    return frozenset(
-        position
-        for chars in ranges
-        for position in range(chars.char_start, chars.char_end)
-        if not text[position].isspace()
-    )
-
-
-def called_places(spans: Sequence[SpanEvidence], text: str, levels: frozenset[Support]) -> frozenset[int]:
-    """The positions of the characters that evidence calls one of the ``levels``, such as unsupported.
-
-    A span that names the words that lack support calls those; another one calls all its characters. A mention leaves
-    it to its claim.
-    """
-    counted = (span for span in spans if span.support in levels and span.is_counted)
-    return visible((chars for span in counted for chars in span.unsupported_words or (span.chars,)), text)
-
-
-def named_places(spans: Sequence[SpanEvidence], text: str) -> frozenset[int]:
-    """The positions of the characters of all words that evidence names, in unsupported and in weak claims."""
-    return visible((chars for span in spans for chars in span.unsupported_words), text)
-
-
 def flag_order(support: Support, evidence_mass: float) -> float:
     """A number that orders spans by support level, and by evidence mass within a level; no verdict comes last."""
     level = _ORDER.index(support) if support in _ORDER else len(_ORDER)
     return 2.0 * level + evidence_mass
-
-
-def _looked_at(answer: JudgedAnswer) -> frozenset[int]:
-    text = answer.record.answer
-    return visible(answer.judged or (CharRange(0, len(text)),), text)
-
-
-class Overlap(NamedTuple):
-    """Numbers of characters: called unsupported, marked by a person, and both (``common``)."""
-
-    common: int
-    called: int
-    marked: int
-
-
-class AuditedSpan(NamedTuple):
-    """One audited span: its numbers, and whether a person marked at least half of its characters."""
-
-    evidence_mass: float
-    flag: float
-    marked: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AuditedAnswer:
-    """One answer after the audit; what has an entry for each of ``LEVELS`` has them as its keys.
-
-    Attributes:
-        overlaps: the overlap of characters for each level; empty if nobody marked characters, as ``kinds``.
-        kinds: the overlap with the marked ranges of each kind.
-        spans: the audited spans within the part that a person looked at.
-        marked: whether a person marked anything, or found the whole answer unsupported.
-        calls: whether any span raises an alarm.
-    """
-
-    group: str | None
-    overlaps: Mapping[str, Overlap]
-    kinds: Mapping[str, Mapping[str, Overlap]]
-    spans: tuple[AuditedSpan, ...]
-    marked: bool
-    calls: Mapping[str, bool]
-
-    @property
-    def lowest_mass(self) -> float:
-        return min((span.evidence_mass for span in self.spans), default=1.0)
-
-    @property
-    def lowest_flag(self) -> float:
-        return min((span.flag for span in self.spans), default=2.0 * len(_ORDER) - 1)
-
-
-def audited_answer(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> AuditedAnswer:
-    """Compare the audit of an answer with its labels; white space does not count.
-
-    A character is called unsupported if a claim is that contains it, and names it if it names any words, or if a weak
-    claim names it. An answer is called unsupported if a claim is. What the person did not look at is left out on both
-    sides.
-    """
-    text, seen, ranges = answer.record.answer, _looked_at(answer), answer.unsupported or ()
-    marked = visible((one.chars for one in ranges), text) & seen
-    placed = [(span, own) for span in evidence if (own := visible([span.chars], text)) & seen]
-    spans = [span for span, _ in placed]
-    of_claims = {name: called_places(spans, text, levels) & seen for name, levels in LEVELS.items()}
-    named = named_places(spans, text) & seen
-
-    def overlaps(chars: frozenset[int]) -> dict[str, Overlap]:
-        called = {name: positions | named for name, positions in of_claims.items()}
-        return {name: Overlap(len(one & chars), len(one), len(chars)) for name, one in called.items()}
-
-    return AuditedAnswer(
-        group=answer.group,
-        overlaps={} if answer.unsupported is None else overlaps(marked),
-        kinds={
-            kind: overlaps(visible((one.chars for one in ranges if one.kind == kind), text) & seen)
-            for kind in sorted({one.kind for one in ranges if one.kind is not None})
-        },
-        spans=tuple(
-            AuditedSpan(
-                span.measured_mass, flag_order(span.support, span.measured_mass), 2 * len(own & marked) >= len(own)
-            )
-            for span, own in placed
-        ),
-        marked=bool(marked) if answer.unsupported is not None else not answer.is_supported,
-        calls={name: bool(chars) for name, chars in of_claims.items()},
-    )
-
-
-def rows_of_groups(groups: Sequence[str | None]) -> Iterator[tuple[str, list[int]]]:
-    """All rows, then those of each group if there are several; ``groups`` has that of each row."""
-    yield "all", [*range(len(groups))]
-    names = sorted({group for group in groups if group is not None})
-    for name in names if len(names) > 1 else ():
-        yield name, [row for row, group in enumerate(groups) if group == name]
-
-
-@dataclass(frozen=True, slots=True)
-class LevelFigures:
-    """The figures of one of ``LEVELS``: of all characters, None if answers were judged as a whole, and of answers."""
-
-    level: str
-    characters: F1Figures | None
-    answers: F1Figures
-
-
-@dataclass(frozen=True, slots=True)
-class KindRecall:
-    """Percentage of the characters marked as one kind that are called unsupported, for each of ``LEVELS``."""
-
-    kind: str
-    characters: int
-    recall: dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupFigures:
-    """The figures of one group of answers, or of all answers.
-
-    The areas under the ROC curve are those of the lowest mass and flag of an answer, for answers without marks against
-    those with marks, and of spans; None if one side is missing, or, for spans, if answers were judged as a whole.
-    """
-
-    group: str
-    answers: int
-    marked_answers: int
-    levels: tuple[LevelFigures, ...]
-    answer_mass: Estimate | None
-    answer_flag: Estimate | None
-    span_mass: Estimate | None
-    span_flag: Estimate | None
-    kinds: tuple[KindRecall, ...]
-
-
-def group_figures(answers: Sequence[AuditedAnswer], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
-    """The figures of all answers, of which there is at least one, then of each group if there are several."""
-    row_counts = row_draws(len(answers), draws=draws, seed=seed)
-    return tuple(
-        _figures(group, [answers[row] for row in rows], row_counts[:, rows])
-        for group, rows in rows_of_groups([answer.group for answer in answers])
-    )
-
-
-def _figures(name: str, answers: Sequence[AuditedAnswer], row_counts: Counts) -> GroupFigures:
-    right = [not answer.marked for answer in answers]
-    has_marks = all(answer.overlaps for answer in answers)
-    spans = [(row, span) for row, answer in enumerate(answers) for span in answer.spans if has_marks]
-    of_spans = [not span.marked for _, span in spans], [row for row, _ in spans], row_counts
-    of_answers = right, range(len(answers)), row_counts
-    levels, kinds = [], []
-    for level in LEVELS:
-        calls = [(one.calls[level] and one.marked, one.calls[level], one.marked) for one in answers]
-        characters = f1_figures([one.overlaps[level] for one in answers], row_counts) if has_marks else None
-        levels.append(LevelFigures(level, characters, f1_figures(calls, row_counts)))
-    for kind in sorted({kind for answer in answers for kind in answer.kinds}):
-        overlaps = [answer.kinds[kind] for answer in answers if kind in answer.kinds]
-        marked = sum(next(iter(one.values())).marked for one in overlaps)
-        common = {level: sum(one[level].common for one in overlaps) for level in LEVELS}
-        recall = {level: 100 * number / marked if marked else 0.0 for level, number in common.items()}
-        kinds.append(KindRecall(kind, marked, recall))
-    return GroupFigures(
-        group=name,
-        answers=len(answers),
-        marked_answers=len(answers) - sum(right),
-        levels=tuple(levels),
-        answer_mass=auroc([answer.lowest_mass for answer in answers], *of_answers),
-        answer_flag=auroc([answer.lowest_flag for answer in answers], *of_answers),
-        span_mass=auroc([span.evidence_mass for _, span in spans], *of_spans),
-        span_flag=auroc([span.flag for _, span in spans], *of_spans),
-        kinds=tuple(kinds),
-    )
-
-
-_HEADER = ("called", "of", "precision %", "recall %", "F1 %", "95% interval")
-_AUROC_HEADER = ("AUROC", "mass", "95% interval", "flag", "95% interval")
-
-
-def group_tables(dataset: str, method: str, groups: Sequence[GroupFigures]) -> Iterator[str]:
-    """For each group a title, its F1 and its AUROC, and a line for each kind of mark."""
-    for group in groups:
-        has_marks = all(level.characters is not None for level in group.levels)
-        marked = "with unsupported characters" if has_marks else "unsupported"
-        yield f"{dataset}, {group.group}, {method}: {group.answers} answers, {group.marked_answers} of them {marked}"
-        lines = [
-            (level.level, what, *f1_cells(figures))
-            for level in group.levels
-            for what, figures in (("characters", level.characters), ("answers", level.answers))
-            if figures is not None
-        ]
-        yield text_table(_HEADER, lines)
-        areas = (("answers", group.answer_mass, group.answer_flag), ("spans", group.span_mass, group.span_flag))
-        shown = [
-            (name, *estimate_cells(mass, digits=3), *estimate_cells(flag, digits=3))
-            for name, mass, flag in areas
-            if mass is not None and flag is not None
-        ]
-        yield text_table(_AUROC_HEADER, shown)
-        for kind in group.kinds:
-            shares = ", ".join(f"{share:.1f}% {level}" for level, share in kind.recall.items())
-            yield f"{kind.kind}: of {kind.characters} characters {shares}"
-
-
-def f1_cells(figures: F1Figures) -> tuple[str, ...]:
-    shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
-    return (*shares, interval_cell(figures.f1_interval))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +80,14 @@ class JudgedParts:
     claims: tuple[JudgedPart, ...]
     evidence: tuple[SpanEvidence, ...]
 
+    @property
+    def text(self) -> str:
+        return self.answer.record.answer
+
+    @property
+    def marks(self) -> tuple[UnsupportedRange, ...]:
+        return self.answer.unsupported or ()
+
 
 def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> JudgedParts:
     """The parts of an answer, of which ``evidence`` is the audit's, empty without one.
@@ -314,7 +95,8 @@ def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> Judg
     A part is marked if at least half of its visible characters are, or at least half of those of one marked range.
     Parts that people did not look at are left out.
     """
-    text, seen = answer.record.answer, _looked_at(answer)
+    text = answer.record.answer
+    seen = visible(answer.judged or (CharRange(0, len(text)),), text)
     characters = tuple(sorted(seen))
     marks = None if answer.unsupported is None else [visible([one.chars], text) for one in answer.unsupported]
     marked = None if marks is None else frozenset[int]().union(*marks)
@@ -338,3 +120,160 @@ def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> Judg
         claims=parts(span.chars for span in evidence if span.is_claim),
         evidence=tuple(evidence),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What is called unsupported: the answer, each claim, each visible character; None without a verdict."""
+
+    answer: bool | None = None
+    claims: tuple[bool, ...] | None = None
+    characters: tuple[bool, ...] | None = None
+
+
+def audit_calls(parts: JudgedParts, levels: frozenset[Support] = LEVELS[_UNSUPPORTED]) -> Calls:
+    """What the audit calls unsupported, where the ``levels`` of support count as an alarm.
+
+    A claim of such a level calls the words that it names, or else all its characters, and any other claim the words
+    that it names. An answer is called if it has a claim of such a level; a mention leaves it to its claim.
+    """
+    spans, text = parts.evidence, parts.text
+    alarms = [span for span in spans if span.support in levels and span.is_counted]
+    of_alarms = visible((chars for span in alarms for chars in span.unsupported_words or (span.chars,)), text)
+    called = of_alarms | visible((chars for span in spans for chars in span.unsupported_words), text)
+    claims = {span.chars for span in alarms if span.is_claim}
+    return Calls(
+        answer=not of_alarms.isdisjoint(parts.characters),
+        claims=tuple(part.chars in claims for part in parts.claims),
+        characters=tuple(position in called for position in parts.characters),
+    )
+
+
+Marks = Sequence[tuple[bool, ...] | None]
+"""For each answer whether its items are marked, or called; None where nobody said."""
+
+
+def part_verdicts(calls: Marks, marks: Marks, counts: Counts) -> F1Figures | None:
+    """Claims or characters that are called compared with those that are marked; None if there are none."""
+    known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
+    if len(known) < len(calls) or not any(own for own, _ in known):
+        return None
+    common = [sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known]
+    items = [(both, sum(own), sum(some)) for both, (own, some) in zip(common, known, strict=True)]
+    return f1_figures(items, counts)
+
+
+def rows_of_groups(parts: Sequence[JudgedParts]) -> Iterator[tuple[str, list[int]]]:
+    """All rows, then those of each group if there are several."""
+    yield "all", [*range(len(parts))]
+    groups = [part.answer.group for part in parts]
+    names = sorted({group for group in groups if group is not None})
+    for name in names if len(names) > 1 else ():
+        yield name, [row for row, group in enumerate(groups) if group == name]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFigures:
+    """The figures of one of ``LEVELS``: of all characters, None if answers were judged as a whole, and of answers."""
+
+    level: str
+    characters: F1Figures | None
+    answers: F1Figures
+
+
+@dataclass(frozen=True, slots=True)
+class KindRecall:
+    """Percentage of the characters marked as one kind that are called unsupported, for each of ``LEVELS``."""
+
+    kind: str
+    characters: int
+    recall: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFigures:
+    """The figures of one group of answers, or of all answers.
+
+    The areas under the ROC curve are those of the lowest mass and flag of an answer, for answers without marks against
+    those with marks, and of spans; None if one side is missing, or, for spans, if answers were judged as a whole. A
+    span is marked if at least half of its visible characters are.
+    """
+
+    group: str
+    answers: int
+    marked_answers: int
+    levels: tuple[LevelFigures, ...]
+    answer_mass: Estimate | None
+    answer_flag: Estimate | None
+    span_mass: Estimate | None
+    span_flag: Estimate | None
+    kinds: tuple[KindRecall, ...]
+
+
+def group_figures(parts: Sequence[JudgedParts], *, draws: int, seed: int) -> tuple[GroupFigures, ...]:
+    """The figures of all answers, of which there is at least one, then of each group if there are several."""
+    row_counts = row_draws(len(parts), draws=draws, seed=seed)
+    return tuple(
+        _figures(group, [parts[row] for row in rows], row_counts[:, rows]) for group, rows in rows_of_groups(parts)
+    )
+
+
+class _Span(NamedTuple):
+    """One audited span: its numbers, and whether at least half of its visible characters are marked."""
+
+    mass: float
+    flag: float
+    is_marked: bool
+
+
+def _spans(parts: JudgedParts) -> Iterator[_Span]:
+    """The spans of which people looked at some character."""
+    marked = dict(zip(parts.characters, parts.marked or (False,) * len(parts.characters), strict=True))
+    for span in parts.evidence:
+        if own := [marked[position] for position in visible([span.chars], parts.text) if position in marked]:
+            flag = flag_order(span.support, span.measured_mass)
+            yield _Span(span.measured_mass, flag, 2 * sum(own) >= len(own))
+
+
+def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupFigures:
+    calls = {level: [audit_calls(part, supports) for part in parts] for level, supports in LEVELS.items()}
+    marked, spans = [part.marked for part in parts], [[*_spans(part)] for part in parts]
+    is_marked = [part.is_marked if part.marked is None else any(part.marked) for part in parts]
+    of_answers = [not one for one in is_marked], range(len(parts)), counts
+    placed = [(row, span) for row, own in enumerate(spans) for span in own if None not in marked]
+    of_spans = [not span.is_marked for _, span in placed], [row for row, _ in placed], counts
+    kinds = {one.kind for part in parts for one in part.marks if one.kind is not None}
+    return GroupFigures(
+        group=group,
+        answers=len(parts),
+        marked_answers=sum(is_marked),
+        levels=tuple(_level_figures(level, own, is_marked, marked, counts) for level, own in calls.items()),
+        answer_mass=auroc([min((span.mass for span in own), default=1.0) for own in spans], *of_answers),
+        answer_flag=auroc([min((span.flag for span in own), default=_CLEAN) for own in spans], *of_answers),
+        span_mass=auroc([span.mass for _, span in placed], *of_spans),
+        span_flag=auroc([span.flag for _, span in placed], *of_spans),
+        kinds=tuple(_kind_recall(kind, parts, calls) for kind in sorted(kinds)),
+    )
+
+
+def _level_figures(
+    level: str, calls: Sequence[Calls], is_marked: Sequence[bool], marked: Marks, counts: Counts
+) -> LevelFigures:
+    pairs = [(bool(one.answer), mark) for one, mark in zip(calls, is_marked, strict=True)]
+    answers = f1_figures([(call and mark, call, mark) for call, mark in pairs], counts)
+    return LevelFigures(level, part_verdicts([one.characters for one in calls], marked, counts), answers)
+
+
+def _kind_recall(kind: str, parts: Sequence[JudgedParts], calls: Mapping[str, Sequence[Calls]]) -> KindRecall:
+    marked = [visible((one.chars for one in part.marks if one.kind == kind), part.text) for part in parts]
+    called = {
+        level: [
+            call
+            for part, one, positions in zip(parts, own, marked, strict=True)
+            for position, call in zip(part.characters, one.characters or (), strict=True)
+            if position in positions
+        ]
+        for level, own in calls.items()
+    }
+    recall = {level: 100 * sum(own) / len(own) if own else 0.0 for level, own in called.items()}
+    return KindRecall(kind, len(called[_UNSUPPORTED]), recall)

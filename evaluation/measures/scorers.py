@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate, chain, zip_longest
 from statistics import fmean
 
 import numpy as np
@@ -27,7 +27,7 @@ from attribeam.evaluation.measures import (
     auroc,
     best_threshold,
     estimate_cells,
-    f1_figures,
+    interval_cell,
     precision_at,
     rank_correlation,
     reliability,
@@ -35,31 +35,26 @@ from attribeam.evaluation.measures import (
     source_folds,
     text_table,
     verdict_figures,
-)
-from attribeam.evaluation.measures.judged_answers import (
-    JudgedPart,
-    JudgedParts,
-    called_places,
-    f1_cells,
-    flag_order,
-    named_places,
-    rows_of_groups,
     visible,
 )
-from attribeam.schemas import CharRange, ClaimKind, Passage, Support
+from attribeam.evaluation.measures.judged_answers import (
+    LEVELS,
+    Calls,
+    GroupFigures,
+    JudgedPart,
+    JudgedParts,
+    Marks,
+    audit_calls,
+    flag_order,
+    part_verdicts,
+    rows_of_groups,
+)
+from attribeam.schemas import CharRange, ClaimKind, Passage
 
 FIRST = (10, 50, 100)
 """The lengths of rankings whose precision is given."""
 _HIGHEST_FLAG = 7.0
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What a threshold calls unsupported: the answer, each claim, each visible character; None without a threshold."""
-
-    answer: bool | None = None
-    claims: tuple[bool, ...] | None = None
-    characters: tuple[bool, ...] | None = None
+_NO_VERDICT = Calls()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class Scores:
     sentences: tuple[float, ...] | None = None
     claims: tuple[float, ...] | None = None
     characters: tuple[float, ...] | None = None
-    calls: Calls = Calls()
+    calls: Calls = _NO_VERDICT
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ def audit_scorers(method: str, parts: Sequence[JudgedParts]) -> list[Scorer]:
 
 
 def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> Scores:
-    text, spans = parts.answer.record.answer, parts.evidence
+    spans = parts.evidence
     support = {span.span_index: span.support_score for span in spans}
     risks: dict[int, float] = {}
     for span in spans:
@@ -110,12 +105,9 @@ def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> S
         risks[span.span_index] = by_flag if not has_scores else 0.0 if score is None else 1 - score
     at: dict[int, float] = {}
     for span in spans:
-        for position in visible([span.chars], text):
+        for position in visible([span.chars], parts.text):
             at[position] = max(at.get(position, 0.0), risks[span.span_index])
-    alarms = called_places(spans, text, frozenset({Support.UNSUPPORTED}))
-    flagged = alarms | named_places(spans, text)
     risk_of_claim = {span.chars: risks[span.span_index] for span in spans if span.is_claim}
-    called_claims = {span.chars for span in spans if span.is_claim and span.support is Support.UNSUPPORTED}
     risk = next((span.answer_risk for span in spans if span.answer_risk is not None), 0.0)
     return Scores(
         risk=risk if has_risks else max(risks.values(), default=0.0),
@@ -125,11 +117,7 @@ def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> S
         ),
         claims=tuple(risk_of_claim[part.chars] for part in parts.claims),
         characters=tuple(at.get(position, 0.0) for position in parts.characters),
-        calls=Calls(
-            answer=not alarms.isdisjoint(parts.characters),
-            claims=tuple(part.chars in called_claims for part in parts.claims),
-            characters=tuple(position in flagged for position in parts.characters),
-        ),
+        calls=audit_calls(parts),
     )
 
 
@@ -144,7 +132,7 @@ def _share_scores(parts: JudgedParts) -> Scores:
         is_refusal = span.claim_kind is ClaimKind.REFUSAL
         if is_refusal or (span.is_claim and span.support_score is not None):
             share = 1.0 if is_refusal or span.support_score is None else 1 - span.support_score
-            for position in visible([span.chars], parts.answer.record.answer):
+            for position in visible([span.chars], parts.text):
                 ungrounded[position] = max(ungrounded.get(position, 0.0), share)
     return Scores(sum(ungrounded.values()) / len(ungrounded) if ungrounded else 0.0)
 
@@ -287,12 +275,8 @@ def compare_scorers(
                 _figures(scorer, [answers[row] for row in rows], row_counts[:, rows]) for scorer, answers in scored
             ),
         )
-        for group, rows in rows_of_groups([part.answer.group for part in parts])
+        for group, rows in rows_of_groups(parts)
     )
-
-
-_Marks = Sequence[tuple[bool, ...] | None]
-"""For each answer whether its items are marked, or called; None where nobody said."""
 
 
 def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.intp]) -> list[_Scored]:
@@ -313,8 +297,8 @@ def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.
 
 
 def _chosen_calls(
-    risks: Sequence[tuple[float, ...] | None], marks: _Marks, folds: npt.NDArray[np.intp], *, balanced: bool = False
-) -> _Marks:
+    risks: Sequence[tuple[float, ...] | None], marks: Marks, folds: npt.NDArray[np.intp], *, balanced: bool = False
+) -> Marks:
     """The verdict on each item of each answer; None if scores or marks are missing, or all items are of one fold."""
     known = [(own, some) for own, some in zip(risks, marks, strict=True) if own is not None and some is not None]
     owners = np.repeat(folds, [len(own) for own, _ in known]) if len(known) == len(folds) else folds[:0]
@@ -367,10 +351,10 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
         claims=auroc(*claims, counts),
         precision_at=tuple(one for one in ranked if one is not None),
         rank_correlation=rank_correlation(risks, [-one for one in grades], counts) if has_grades else None,
-        characters=_part_verdicts([one.calls.characters for one in scores], marks, counts),
-        chosen_characters=_part_verdicts([one.chosen.characters for one in answers], marks, counts),
-        claim_verdicts=_part_verdicts([one.calls.claims for one in scores], claim_marks, counts),
-        chosen_claim_verdicts=_part_verdicts([one.chosen.claims for one in answers], claim_marks, counts),
+        characters=part_verdicts([one.calls.characters for one in scores], marks, counts),
+        chosen_characters=part_verdicts([one.chosen.characters for one in answers], marks, counts),
+        claim_verdicts=part_verdicts([one.calls.claims for one in scores], claim_marks, counts),
+        chosen_claim_verdicts=part_verdicts([one.chosen.claims for one in answers], claim_marks, counts),
         answer_reliability=reliability(risks, marked, rows, counts) if scorer.has_probabilities else None,
         claim_reliability=reliability(*claims, counts) if scorer.has_probabilities else None,
         kinds=tuple(kinds),
@@ -391,55 +375,81 @@ def _items(
     return [one[0] for one in items], [one[1] for one in items], [one[2] for one in items]
 
 
-def _part_verdicts(calls: _Marks, marks: _Marks, counts: Counts) -> F1Figures | None:
-    """Claims or characters that are called compared with those that are marked; None if there are none."""
-    known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
-    if len(known) < len(calls) or not any(own for own, _ in known):
-        return None
-    common = [sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known]
-    items = [(both, sum(own), sum(some)) for both, (own, some) in zip(common, known, strict=True)]
-    return f1_figures(items, counts)
-
-
 _INTERVAL = "95% interval"
-_VERDICT_HEADER = ("answers", "precision %", "recall %", "F1 %", _INTERVAL, "balanced %", _INTERVAL, "false alarms %")
-_PART_HEADER = ("precision %", "recall %", "F1 %", _INTERVAL)
 
 
-def comparison_tables(dataset: str, groups: Sequence[GroupComparison]) -> list[str]:
-    return [table for group in groups for table in _group_tables(dataset, group)]
+def comparison_tables(
+    dataset: str, groups: Sequence[GroupComparison], flags: Sequence[GroupFigures] = ()
+) -> Iterator[str]:
+    """For each group a title and tables of its scorers; ``flags`` adds the audit's other figures of the same groups."""
+    for group, flag in zip_longest(groups, flags):
+        names = ", ".join(one.scorer for one in group.scorers)
+        yield f"{dataset}, {group.group}: {group.marked_answers} of {group.answers} answers unsupported; {names}"
+        yield _areas(group, flag)
+        if group.answers >= FIRST[0]:
+            firsts = [cell for one in FIRST if one <= group.answers for cell in (f"{one}, %", _INTERVAL)]
+            lines = [(one.scorer, *_cells(ranked.precision for ranked in one.precision_at)) for one in group.scorers]
+            yield text_table(("precision among the first", *firsts), lines)
+        yield from _verdicts(group, flag)
+        yield from _kinds(group, flag)
 
 
-def _group_tables(dataset: str, group: GroupComparison) -> Iterator[str]:
+def _areas(group: GroupComparison, flag: GroupFigures | None) -> str:
+    """The AUROC of scorers, of evidence mass and of the flag; what has none but of answers has no column."""
+    names = ("answers", f"{group.sentences} sentences", f"{group.claims} claims", "spans")
+    lines: list[tuple[str, tuple[Estimate | None, ...]]] = [
+        (one.scorer, (one.answers, one.sentences, one.claims, None)) for one in group.scorers
+    ]
+    if flag is not None:
+        lines.append(("mass", (flag.answer_mass, None, None, flag.span_mass)))
+        lines.append(("flag", (flag.answer_flag, None, None, flag.span_flag)))
+    shown = [place for place in range(len(names)) if place == 0 or any(areas[place] for _, areas in lines)]
+    header = [cell for place in shown for cell in (names[place], _INTERVAL)]
+    cells = [(name, *_cells([areas[place] for place in shown], digits=3)) for name, areas in lines]
+    return text_table(("AUROC", *header), cells)
+
+
+def _verdicts(group: GroupComparison, flag: GroupFigures | None) -> Iterator[str]:
+    """How answers, claims and characters are called: by the scorers' own verdicts, and by weak claims of the audit."""
     scorers = group.scorers
-    names = ", ".join(one.scorer for one in scorers)
-    yield f"{dataset}, {group.group}: {group.marked_answers} of {group.answers} answers unsupported; {names}"
-    header = ("AUROC", "answers", _INTERVAL, f"{group.sentences} sentences", _INTERVAL, f"{group.claims} claims")
-    areas = [(one.scorer, *_cells((one.answers, one.sentences, one.claims), digits=3)) for one in scorers]
-    yield text_table((*header, _INTERVAL), areas)
-    if group.answers >= FIRST[0]:
-        firsts = [cell for one in FIRST if one <= group.answers for cell in (f"{one}, %", _INTERVAL)]
-        lines = [(one.scorer, *_cells(ranked.precision for ranked in one.precision_at)) for one in scorers]
-        yield text_table(("precision among the first", *firsts), lines)
-    verdicts = [(one.scorer, verdict) for one in scorers if (verdict := one.verdict) is not None]
-    if verdicts:
-        lines = [
-            (name, *(estimate_cells(share)[0] for share in (one.precision, one.recall)),
-             *_cells((one.f1, one.balanced_accuracy, one.false_alarms)))
-            for name, one in verdicts
-        ]  # fmt: skip
-        yield text_table((*_VERDICT_HEADER, _INTERVAL), lines)
-    for what, name in (("claims", "claim_verdicts"), ("characters", "characters")):
-        lines = [(one.scorer, *f1_cells(getattr(one, name))) for one in scorers if getattr(one, name) is not None]
+    answers = [(one.scorer, *_verdict_cells(one.verdict)) for one in scorers if one.verdict is not None]
+    claims = [(one.scorer, *_f1_cells(one.claim_verdicts)) for one in scorers if one.claim_verdicts is not None]
+    characters = [(one.scorer, *_f1_cells(one.characters)) for one in scorers if one.characters is not None]
+    if flag is not None:
+        name, or_weak = f"{scorers[0].scorer}, or weak", flag.levels[-1]
+        answers.insert(1, (name, *_f1_cells(or_weak.answers), "", "", "", ""))
+        characters[1:1] = [(name, *_f1_cells(or_weak.characters))] if or_weak.characters is not None else []
+    more = ("balanced %", _INTERVAL, "false alarms %", _INTERVAL)
+    for header, lines in ((("answers", more), answers), (("claims", ()), claims), (("characters", ()), characters)):
         if lines:
-            yield text_table((what, *_PART_HEADER), lines)
-    kinds = [(f"{one.scorer}, %", one.kinds) for one in scorers if one.kinds]
-    if kinds:
+            yield text_table((header[0], "precision %", "recall %", "F1 %", _INTERVAL, *header[1]), lines)
+
+
+def _kinds(group: GroupComparison, flag: GroupFigures | None) -> Iterator[str]:
+    """The shares called of unsupported answers and of marked characters, by kind."""
+    of_answers = [one for one in group.scorers if one.kinds]
+    if of_answers:
+        names = [f"{one.scorer}{', %' if one.verdict else ' at best balance, %'}" for one in of_answers]
         lines = [
             (some[0].kind, str(some[0].answers), *(f"{kind.called:.1f}" for kind in some))
-            for some in zip(*(own for _, own in kinds), strict=True)
+            for some in zip(*(one.kinds for one in of_answers), strict=True)
         ]
-        yield text_table(("called of the unsupported ones", "answers", *(name for name, _ in kinds)), lines)
+        yield text_table(("called of the unsupported ones", "answers", *names), lines)
+    if flag is not None and flag.kinds:
+        lines = [
+            (one.kind, str(one.characters), *(f"{share:.1f}" for share in one.recall.values())) for one in flag.kinds
+        ]
+        yield text_table(("called of the marked ones", "characters", *(f"{level}, %" for level in LEVELS)), lines)
+
+
+def _verdict_cells(figures: VerdictFigures) -> list[str]:
+    first = [estimate_cells(share)[0] for share in (figures.precision, figures.recall)]
+    return [*first, *_cells((figures.f1, figures.balanced_accuracy, figures.false_alarms))]
+
+
+def _f1_cells(figures: F1Figures) -> list[str]:
+    shares = [f"{share:.1f}" for share in (figures.precision, figures.recall, figures.f1)]
+    return [*shares, interval_cell(figures.f1_interval)]
 
 
 def _cells(estimates: Iterable[Estimate | None], *, digits: int = 1) -> list[str]:

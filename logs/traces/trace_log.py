@@ -341,8 +341,8 @@ def _stored_row(row: TraceRow) -> dict[str, object]:
 class TableFile(AbstractContextManager["TableFile"]):
     """A Parquet file that rows are added to, closed when the context is left; as many rows wait as a batch may have."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+    def __init__(self, file: Path | BinaryIO, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd")
         self._schema = schema
         self._waiting: list[Mapping[str, object]] = []
         self._size = 0

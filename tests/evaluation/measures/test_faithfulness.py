@@ -408,7 +408,7 @@ def test_batched_verdicts_equal_those_of_the_classifier_claim_by_claim(nli):
             )
     model = NliModel.from_pretrained(str(nli))
     assert model.entails(CLAIMS) == expected
-    model._batch = None  # a claim is judged once
+    model._row = None  # a claim is judged once
     assert model.entails(CLAIMS[::-1]) == expected[::-1]
     assert True in expected
     assert False in expected

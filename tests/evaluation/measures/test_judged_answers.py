@@ -54,7 +54,7 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
     assert compared["claims"] > 0
     printed = capsys.readouterr().out
     assert printed.startswith("ragtruth, attn-union-dep: 1 of 2 answers are unsupported; flags: F1 ")
-    assert "\nragtruth, all, attn-union-dep: 2 answers, 1 of them with unsupported characters" in printed
+    assert "\nattn-union-dep, or weak  " in printed
     assert "1 rows failed and are left out: too_many_tokens" in printed
 
 
@@ -117,8 +117,8 @@ def test_answers_judged_as_a_whole_are_audited_and_have_no_characters(models, tm
     assert {level["characters"] for level in group["levels"]} == {None}
     assert group["answer_flag"] is not None
     printed = capsys.readouterr().out
-    assert "bump, all, attn-union-dep: 2 answers, 1 of them unsupported\n" in printed
-    assert not [line for line in printed.splitlines() if line.strip() == "spans"]
+    assert "bump, all: 1 of 2 answers unsupported; attn-union-dep" in printed
+    assert not {"spans", "claims", "characters"} & set(printed.split())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from tests.evaluation.measures.judged_examples import judged, place, span
 
 from attribeam.evaluation.datasets.dataset_file import UnsupportedRange
-from attribeam.evaluation.measures.judged_answers import Overlap, audited_answer, group_figures, judged_parts
+from attribeam.evaluation.measures.judged_answers import LEVELS, audit_calls, group_figures, judged_parts
 from attribeam.evaluation.measures.scorers import BASELINES, audit_scorers, compare_scorers, comparison_tables, novelty
 from attribeam.schemas import CharRange, ClaimKind, Passage, SpanKind, Support
 
@@ -129,7 +129,7 @@ def test_audit_is_compared_with_baselines_on_all_answers_and_on_each_group():
     assert novelty.chosen_claim_verdicts.f1 == novelty.chosen_characters.recall == 100
     assert novelty.chosen_characters.precision == pytest.approx(100 * 13 / 19)
     assert (flag_all.answers.value, flag_all.verdict.false_alarms.value) == (0.5, 100)
-    assert comparison_tables("made", groups)[0] == "made, all: 10 of 20 answers unsupported; ours, novelty, flag-all"
+    assert next(comparison_tables("made", groups)) == "made, all: 10 of 20 answers unsupported; ours, novelty, flag-all"
 
 
 def test_grades_have_the_share_called_and_the_mean_risk():
@@ -176,26 +176,46 @@ def span_of(part, support, mass=0.5):
     return span(JUDGED_TEXT, part, support, evidence_mass=mass, span_kind=SpanKind.GIVEN, claim_index=None)
 
 
+def calls_of(judged_answer, found):
+    """Of each level whether the answer is called, and the text that is."""
+    parts = judged_parts(judged_answer, found)
+    calls = [audit_calls(parts, levels) for levels in LEVELS.values()]
+    called = [zip(parts.characters, one.characters, strict=True) for one in calls]
+    texts = ["".join(JUDGED_TEXT[place] for place, is_called in own if is_called) for own in called]
+    return list(zip([one.answer for one in calls], texts, strict=True))
+
+
 def test_worked_example_of_characters():
     found = [
         span_of("ten lamps", Support.UNSUPPORTED),
         span_of("in May", Support.WEAK),
         span_of("Ada", Support.SUPPORTED),
     ]
-    audited = audited_answer(judged_of(("ten", "number"), ("in May", "date")), found)
-    assert audited.overlaps == {"unsupported": Overlap(3, 8, 8), "unsupported or weak": Overlap(8, 13, 8)}
-    assert audited.kinds == {
-        "number": {"unsupported": Overlap(3, 8, 3), "unsupported or weak": Overlap(3, 13, 3)},
-        "date": {"unsupported": Overlap(0, 8, 5), "unsupported or weak": Overlap(5, 13, 5)},
-    }
-    assert audited.calls == {"unsupported": True, "unsupported or weak": True}
+    answer = judged_of(("ten", "number"), ("in May", "date"))
+    assert calls_of(answer, found) == [(True, "tenlamps"), (True, "tenlampsinMay")]
+    (figures,) = group_figures([judged_parts(answer, found)], draws=2, seed=0)
+    assert [one.characters.precision for one in figures.levels] == pytest.approx([100 * 3 / 8, 100 * 8 / 13])
+    assert [one.characters.recall for one in figures.levels] == pytest.approx([100 * 3 / 8, 100])
+    assert [(one.kind, one.characters, list(one.recall.values())) for one in figures.kinds] == [
+        ("date", 5, [0, 100]),
+        ("number", 3, [100, 100]),
+    ]
 
 
 def test_words_that_a_weak_claim_names_are_called_unsupported_and_no_answer_is_for_them():
     weak = replace(span_of("ten lamps in May", Support.WEAK), unsupported_words=(chars("May"),))
-    audited = audited_answer(judged_of(("in May", "x")), [weak])
-    assert audited.overlaps == {"unsupported": Overlap(3, 3, 5), "unsupported or weak": Overlap(3, 3, 5)}
-    assert audited.calls == {"unsupported": False, "unsupported or weak": True}
+    assert calls_of(judged_of(("in May", "x")), [weak]) == [(False, "May"), (True, "May")]
+
+
+def judged_answers():
+    """Two tasks; the alarm is right in the first answer, wrong in the second, and missing in the third."""
+    of_answers = [
+        (judged_of(("ten", "number"), group="QA"), [span_of("ten", Support.UNSUPPORTED, 0.0)]),
+        (judged_of(group="QA"), [span_of("Ada", Support.UNSUPPORTED, 0.2)]),
+        (judged_of(("in May", "date"), group="Summary"), [span_of("in May", Support.WEAK, 0.4)]),
+        (judged_of(group="Summary"), [span_of("lit", Support.SUPPORTED, 0.9)]),
+    ]
+    return [judged_parts(*pair) for pair in of_answers]
 
 
 def test_an_answers_number_is_that_of_its_worst_span():
@@ -204,18 +224,13 @@ def test_an_answers_number_is_that_of_its_worst_span():
         span_of("ten", Support.WEAK, 0.2),
         span_of("May", Support.SUPPORTED, 0.1),
     ]
-    audited = audited_answer(judged_of(), found)
-    assert (audited.lowest_mass, audited.lowest_flag) == (0.1, 2.2)
-
-
-def judged_answers():
-    """Two tasks; the alarm is right in the first answer, wrong in the second, and missing in the third."""
-    return [
-        audited_answer(judged_of(("ten", "number"), group="QA"), [span_of("ten", Support.UNSUPPORTED, 0.0)]),
-        audited_answer(judged_of(group="QA"), [span_of("Ada", Support.UNSUPPORTED, 0.2)]),
-        audited_answer(judged_of(("in May", "date"), group="Summary"), [span_of("in May", Support.WEAK, 0.4)]),
-        audited_answer(judged_of(group="Summary"), [span_of("lit", Support.SUPPORTED, 0.9)]),
-    ]
+    several = judged_parts(judged_of(("ten", "number")), found)
+    for support, mass, mass_area, flag_area in (
+        (Support.WEAK, 0.15, 1, 0), (Support.WEAK, 0.3, 1, 1), (Support.SUPPORTED, 0.05, 0, 1),
+    ):  # fmt: skip
+        clean = judged_parts(judged_of(), [span_of("lit", support, mass)])
+        (figures,) = group_figures([several, clean], draws=2, seed=0)
+        assert (figures.answer_mass.value, figures.answer_flag.value) == (mass_area, flag_area)
 
 
 def test_figures_of_all_answers():
@@ -233,3 +248,15 @@ def test_figures_of_all_answers():
         ("date", 5, 0.0),
         ("number", 3, 100.0),
     ]
+
+
+def test_tables_show_weak_alarms_beside_the_verdict_and_kinds_of_marks():
+    parts = judged_answers()
+    groups = compare_scorers(parts, audit_scorers("ours", parts), draws=20, seed=0)
+    shown = [*comparison_tables("made", groups[:1], group_figures(parts, draws=20, seed=0)[:1])]
+    areas, answers, characters, kinds = [table.splitlines() for table in shown[1:]]
+    assert [line.split()[0] for line in areas[2:]] == ["ours", "mass", "flag"]
+    assert "claims" not in areas[0]
+    assert [line.split("  ")[0] for line in (*answers[2:], *characters[2:])] == ["ours", "ours, or weak"] * 2
+    assert characters[3].split()[3:6] == ["72.7", "100.0", "84.2"]
+    assert [line.split() for line in kinds[2:]] == [["date", "5", "0.0", "100.0"], ["number", "3", "100.0", "100.0"]]
