@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
-from attribeam.attribution.verdict.texts import PassageSentences
+from attribeam.attribution.verdict.texts import AnswerWords, PassageSentences
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.files import read_regular
 
@@ -106,15 +105,14 @@ class ClaimReader:
 
     def inputs(
         self,
-        answer: str,
-        parsed: ParsedAnswer,
+        answer: AnswerWords,
         claims: Sequence[tuple[Sequence[int], Premise]],
         sentences: PassageSentences,
     ) -> list[ReaderInput]:
         """The inputs for the claims of an answer: the words of each, ascending, at least one, and its premise."""
         known: dict[tuple[int, int], _Sentence] = {}
         return [
-            ReaderInput(*self._claim(answer, parsed, words, known), self._premise(premise, sentences))
+            ReaderInput(*self._claim(answer, words, known), self._premise(premise, sentences))
             if is_read(premise)
             else _NOTHING
             for words, premise in claims
@@ -206,15 +204,15 @@ class ClaimReader:
         return self._weights[f"{name}.bias"] + (states * self._weights[f"{name}.weight"][:, 0]).sum(1, keepdim=True)
 
     def _claim(
-        self, answer: str, parsed: ParsedAnswer, words: Sequence[int], known: dict[tuple[int, int], _Sentence]
+        self, answer: AnswerWords, words: Sequence[int], known: dict[tuple[int, int], _Sentence]
     ) -> tuple[tuple[int, ...], npt.NDArray[np.int64], tuple[int, ...]]:
         """The sentences of the claim, where they are long the part around it, its own tokens, and their words."""
-        starts = parsed.sentence_starts
+        starts = answer.parsed.sentence_starts
         last = bisect_right(starts, words[-1])
         first_word = starts[bisect_right(starts, words[0]) - 1]
-        end_word = starts[last] if last < len(starts) else len(parsed.words)
+        end_word = starts[last] if last < len(starts) else len(answer)
         if (first_word, end_word) not in known:
-            known[first_word, end_word] = self._sentence(answer, parsed, range(first_word, end_word))
+            known[first_word, end_word] = self._sentence(answer, range(first_word, end_word))
         ids, tokens_of = known[first_word, end_word]
         of_tokens = {token: word for word in words for token in tokens_of[word]}
         own, begin = sorted(of_tokens), 0
@@ -225,20 +223,21 @@ class ClaimReader:
         places = np.array(own, dtype=np.int64) - begin
         return tuple(ids[begin : begin + _ANSWER_TOKENS]), places, tuple([of_tokens[token] for token in own])
 
-    def _sentence(self, answer: str, parsed: ParsedAnswer, words: range) -> _Sentence:
-        """Only tokens that share a character with a word: citation marks are no words."""
-        start, end = parsed.words[words[0]].char_start, parsed.words[words[-1]].char_end
-        found = self._tokenizer.encode(answer[start:end], add_special_tokens=False)
+    def _sentence(self, answer: AnswerWords, words: range) -> _Sentence:
+        """Only tokens that share a character with a word that may state something: citation marks are no words."""
+        chars = answer.parsed.words
+        start, end = chars[words[0]].char_start, chars[words[-1]].char_end
+        found = self._tokenizer.encode(answer.answer[start:end], add_special_tokens=False)
         ids, tokens_of = list[int](), defaultdict[int, list[int]](list)
         first = words.start
         for token, (one, two) in zip(found.ids, found.offsets, strict=True):
-            while first < words.stop and parsed.words[first].char_end <= start + one:
+            while first < words.stop and chars[first].char_end <= start + one:
                 first += 1
             word = first
-            while word < words.stop and parsed.words[word].char_start < start + two:
+            while word < words.stop and chars[word].char_start < start + two:
                 tokens_of[word].append(len(ids))
                 word += 1
-            if word > first:
+            if any(answer.states[first:word]):
                 ids.append(token)
         return ids, tokens_of
 

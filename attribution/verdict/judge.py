@@ -403,7 +403,7 @@ class _ReadAnswer:
         pairs = [(words, row.found[index]) for index, words in self.own.items()]
         self.premises = claim_premises(answer, sentences, pairs, table)
         claims = [*zip(self.own.values(), self.premises, strict=True)]
-        self.inputs = reader.inputs(row.record.answer, row.parsed, claims, sentences) if reader else []
+        self.inputs = reader.inputs(answer.words, claims, sentences) if reader else []
         numbers = [premise.numbers for premise in self.premises]
         self.to_score = AnswerToScore(signals, [*self.own.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)

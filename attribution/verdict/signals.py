@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
+from operator import and_
 from typing import Any, Self
 
 import numpy as np
@@ -84,7 +85,7 @@ class AnswerRow:
     def of(cls, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, matcher: ValueMatcher | None = None) -> Self:
         """``matcher`` is one for this answer and its passages, where the caller has it already."""
         matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-        return cls(record, AnswerWords(parsed, record.answer), kinds, matcher)
+        return cls(record, AnswerWords(parsed, record.answer, kinds.kinds), kinds, matcher)
 
 
 def answer_signals(rows: Sequence[AnswerRow], table: WordTable) -> list[Signals]:
@@ -171,7 +172,8 @@ class _Measured:
         starts: int64 [rows + 1], where the words of each answer begin, and where the last ones end.
         judged, content: int64, the words that are judged, and those with content.
         columns: int64 [words], the column of each word's stem in ``matches``, -1 for a mark.
-        is_word, seen, runs: of each word, whether it is no mark and whether passages have it, and the run around it.
+        is_word, seen, runs: of each word, whether it may state something and is no mark, whether passages have it, and
+            the run around it.
     """
 
     def __init__(self, rows: Sequence[AnswerRow], table: WordTable) -> None:
@@ -187,7 +189,8 @@ class _Measured:
         self._asked_stems = [{*map(stem, words)} for words in asked]
         self._asked = [[*map(stem, filter(carries_content, words))] for words in asked]
         self.starts = np.cumsum([0, *map(len, answers)])
-        self.is_word = _joined([one.is_word for one in answers], bool)
+        self._states = _joined([one.states for one in answers], bool)
+        self.is_word = _joined([one.is_word for one in answers], bool) & self._states
         self.content = np.flatnonzero(_joined([one.content for one in answers], bool))
         self._lowered = [*chain.from_iterable(one.lowered for one in answers)]
         self._texts = [*chain.from_iterable(one.texts for one in answers)]
@@ -223,7 +226,7 @@ class _Measured:
         self._are_items = [_is_list_item(row.words, start) for row in rows for start, _ in row.words.bounds]
 
     def _match(self, answers: Sequence[AnswerWords]) -> None:
-        spoken = [[one for one, is_word in zip(own.stems, own.is_word, strict=True) if is_word] for own in answers]
+        spoken = [[*compress(own.stems, map(and_, own.is_word, own.states))] for own in answers]
         distinct = [dict.fromkeys((*own, *asked)) for own, asked in zip(spoken, self._asked, strict=True)]
         self.matches = WordMatches([[*own] for own in distinct], self._passages, self._table)
         columns_of = self.matches.columns_of
@@ -285,7 +288,7 @@ class _Measured:
         group = self._clauses
         numbers = {
             **group.matched(),
-            "words": group.count_of(np.ones(len(self._stems), dtype=bool)),
+            "words": group.count_of(self._states),
             "similarity": group.mean(self._in_clauses),
             "run": group.mean_run(),
         }
@@ -298,7 +301,8 @@ class _Measured:
         place = np.arange(len(row_of)) - (np.cumsum(counts) - counts)[row_of]
         last = counts[row_of] - 1
         shares = group.unseen_share
-        sentences = [self._lowered[start:end] for start, end in self._bounds]
+        bounds, states = self._bounds, self._states
+        sentences = [[*compress(self._lowered[start:end], states[start:end])] or [""] for start, end in bounds]
         numbers = {
             **group.matched(),
             "words": group.counts,
@@ -328,7 +332,7 @@ class _Measured:
         """What is measured of the whole answer, its question and its passages."""
         group, rows = self._answers, self._rows
         kinds = [row.kinds.kinds for row in rows]
-        words, passage_words = np.diff(self.starts), np.diff(self._passages.starts)
+        words, passage_words = group.count_of(self._states), np.diff(self._passages.starts)
         sentences = np.array([len(row.words.bounds) for row in rows])
         spoken = np.maximum(group.count_of(self.is_word), 1)
         fields = np.bincount(self._row_of_sentence, self._most_of_sentences(self._fields), len(rows))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
 from itertools import pairwise
+from operator import and_
 from statistics import median
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_tree
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
-from attribeam.schemas import EvidencePiece, Passage, SpanEvidence
+from attribeam.schemas import ClaimKind, EvidencePiece, Passage, SpanEvidence
 
 WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
@@ -149,7 +150,8 @@ class AnswerWords:
 
     Attributes:
         texts, lowered, stems: each word as it is written, in lower case, and its stem.
-        content: whether each word carries content.
+        states: whether each word may state something: "According to the passage," leads what is stated.
+        content: whether each word carries content and may state something.
         bounds: half-open word ranges of the sentences.
         sentences: the sentence that each word stands in.
         clauses: the words of each clause: those whose closest predicate is the same.
@@ -158,13 +160,14 @@ class AnswerWords:
         is_word: False for marks.
     """
 
-    def __init__(self, parsed: ParsedAnswer, answer: str) -> None:
+    def __init__(self, parsed: ParsedAnswer, answer: str, kinds: Sequence[ClaimKind]) -> None:
         self.parsed, self.answer = parsed, answer
         self.texts = [chars.of(answer) for chars in parsed.words]
         self.lowered = [text.lower() for text in self.texts]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
-        self.content = [carries_content(text) for text in self.texts]
+        self.states = [kind is not ClaimKind.DISCOURSE for kind in kinds]
+        self.content = [*map(and_, map(carries_content, self.texts), self.states)]
         self.bounds = sentence_bounds(parsed)
         self.sentences, self.clause_of = [0] * len(self.texts), [0] * len(self.texts)
         self.heads = list(range(len(self.texts)))

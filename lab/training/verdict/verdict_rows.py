@@ -168,7 +168,7 @@ def _row(
         claim_weights=np.array([float(weights[one].any()) for one in own]),
         has_marks=has_marks,
         is_marked=is_marked,
-        inputs=tuple(load_reader(BUNDLED_VERDICT).inputs(record.answer, parsed, beside, sentences)),
+        inputs=tuple(load_reader(BUNDLED_VERDICT).inputs(read.words, beside, sentences)),
     )  # fmt: skip
 
 

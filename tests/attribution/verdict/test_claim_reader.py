@@ -7,10 +7,11 @@ from tokenizers import Tokenizer
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader, ReaderInput, is_read, load_reader
+from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
-from attribeam.attribution.verdict.texts import PassageSentences
+from attribeam.attribution.verdict.texts import AnswerWords, PassageSentences
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.schemas import Passage
+from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
 from lab.training.verdict.cross_encoder import padded_inputs
 from lab.training.verdict.reader import Reader, reader_weights
@@ -45,7 +46,8 @@ def text_of(ids):
 def inputs(reader, answer, start, end, of):
     parsed = AnswerParser.from_pretrained("bundled").parse(answer)
     words = [place for place, word in enumerate(parsed.words) if start <= word.char_start and word.char_end <= end]
-    (found,) = reader.inputs(answer, parsed, [(words, of)], SENTENCES)
+    kinds = word_kinds(parsed, QARecord("", "", (), answer, RowSource("", 0)), assume_language=True).kinds
+    (found,) = reader.inputs(AnswerWords(parsed, answer, kinds), [(words, of)], SENTENCES)
     return found
 
 
@@ -63,6 +65,13 @@ def test_citation_marks_are_not_read(reader):
     claim = inputs(reader, answer, answer.index("it carries"), len(answer), premise())
     assert text_of(claim.sentence) == "the ferry leaves at noon, and it carries forty cars."
     assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars."
+
+
+def test_words_that_only_lead_a_claim_are_not_read(reader):
+    answer = "According to the passage, the ferry leaves at noon."
+    claim = inputs(reader, answer, answer.index("the ferry"), len(answer), premise())
+    assert text_of(claim.sentence) == "the ferry leaves at noon."
+    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "the ferry leaves at noon."
 
 
 def test_names_of_special_tokens_in_a_text_are_text(reader):

@@ -16,11 +16,13 @@ from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, AnswerR
 from attribeam.attribution.verdict.word_matches import PassageWords, WordMatches
 from attribeam.schemas import Passage
 
+TABLE = word_table(BUNDLED_VERDICT)
+
 
 def column(name, answer, *passages, question=""):
     """One signal of the judged words, by word."""
     row, parsed = record(answer, *passages, question=question), parse(answer)
-    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], TABLE)
     values = found.values[:, found.names.index(name)]
     return {parsed.words[word].of(answer): float(one) for word, one in zip(found.words, values, strict=True)}
 
@@ -35,10 +37,22 @@ def test_a_value_is_unmatched_if_neither_passages_nor_question_have_it():
 def test_every_signal_of_every_judged_word_is_a_number():
     answer = "The keeper trimmed the lamp. His daughter sold the ledger in 1902."
     row, parsed = record(answer, LANTERN, question="What did they do?"), parse(answer)
-    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], TABLE)
     assert found.values.shape == (len(found.words), len(found.names)) == (7, 85)
     assert found.values.dtype == np.float32
     assert np.isfinite(found.values).all()
+
+
+def test_words_that_only_lead_a_claim_change_nothing_but_their_share():
+    plain, led = (
+        answer_signals([AnswerRow.of(row, parse(row.answer), word_kinds(parse(row.answer), row))], TABLE)[0]
+        for row in (
+            record("Her daughter sold the ledger in 1902.", LANTERN),
+            record("According to the passage, her daughter sold the ledger in 1902.", LANTERN),
+        )
+    )
+    differ = np.flatnonzero(np.abs(plain.values - led.values).max(axis=0) > 1e-6)
+    assert [plain.names[column] for column in differ] == ["answer_discourse_share"]
 
 
 def test_words_of_an_unmatched_date_are_unmatched_and_their_neighbours_are_not():
@@ -122,7 +136,7 @@ CLAIMS = np.array([-1.5])
 @pytest.fixture
 def signals():
     row, parsed = record(ANSWER, LANTERN), parse(ANSWER)
-    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], word_table(BUNDLED_VERDICT))
+    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], TABLE)
     return found
 
 

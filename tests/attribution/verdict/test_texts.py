@@ -19,7 +19,7 @@ from attribeam.attribution.verdict.word_matches import (
     open_days,
     time_agreement,
 )
-from attribeam.schemas import Passage, QARecord
+from attribeam.schemas import ClaimKind, Passage, QARecord
 
 QUESTION = "Who trimmed the lamp?"
 
@@ -135,14 +135,19 @@ SOURCES = (Passage(text=RECORD),)
 LINES = [*record_lines(RECORD)]
 
 
+def words_of(answer):
+    parsed = parse(answer)
+    return AnswerWords(parsed, answer, [ClaimKind.CLAIM] * len(parsed.words))
+
+
 def verdicts(answer):
-    words = AnswerWords(parse(answer), answer)
+    words = words_of(answer)
     found = field_agreement(words, LINES)
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
 
 def times(answer):
-    words = AnswerWords(parse(answer), answer)
+    words = words_of(answer)
     found = time_agreement(words, LINES, SOURCES)
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
