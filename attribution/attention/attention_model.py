@@ -18,7 +18,7 @@ from attribeam.attribution.attention.batching import (
     token_budget_on,
 )
 from attribeam.attribution.attention.end_to_end_attention import kernel_name
-from attribeam.attribution.attention.modernbert_pass import FusedCapture, fused_capture
+from attribeam.attribution.attention.modernbert_pass import FUSED_DTYPES, FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
 from attribeam.attribution.models import as_load_errors, loaded_once
 from attribeam.attribution.models.model_directory import (
@@ -106,10 +106,10 @@ class AttentionModel:
             directory = read_light_directory(options)
             device, layer = choose_device(options.device), configured_layer(directory)
             encoder = encoder or RowEncoder(directory)
-            exact = device.type == "cpu" and choose_dtype(directory, device) == torch.float32
+            dtype = choose_dtype(directory, device)
             capture: LayerCapture | FusedCapture | None = None
-            if fused and exact and options.loaded_layers is None:
-                capture, layout = fused_capture(directory, layer.layer), RowLayout.END_TO_END
+            if fused and device.type == "cpu" and dtype in FUSED_DTYPES and options.loaded_layers is None:
+                capture, layout = fused_capture(directory, layer.layer, dtype), RowLayout.END_TO_END
             if capture is None:
                 from attribeam.attribution.attention.capture import load_capture
 

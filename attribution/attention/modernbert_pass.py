@@ -31,6 +31,8 @@ from attribeam.attribution.models.weight_files import weight_paths
 from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOver
 
 _CPU = torch.device("cpu")
+FUSED_DTYPES = (torch.float32, torch.bfloat16)
+"""In which the pass may compute products with weights; all else it computes in float32."""
 _MOST_WEIGHTS = 2**24
 """The pass keeps a second copy of the layers' weights; models with more weights than this gain little.
 
@@ -84,13 +86,14 @@ class _LowerLayer:
 class FusedCapture:
     """An encoder up to the queries and keys of the captured layer, in which each token sees its whole row.
 
-    ``query_position`` and ``softmax_over`` are as of ``LayerCapture``; ``attention_norm``, ``query``, ``key`` and
-    ``kind`` are of the captured layer; ``rotations`` go by kind of layer. ``token_states`` are normed embeddings.
+    ``dtype`` is that of products with weights. ``query_position`` and ``softmax_over`` are as
+    of ``LayerCapture``; ``attention_norm``, ``query``, ``key`` and ``kind`` are of the captured layer; ``rotations`` go
+    by kind of layer. ``token_states`` are normed embeddings.
     """
 
     name: ClassVar = "fused"
     device: ClassVar = _CPU
-    dtype: ClassVar = torch.float32
+    dtype: torch.dtype
     query_position: QueryPosition
     softmax_over: SoftmaxOver
     token_states: torch.Tensor
@@ -132,10 +135,10 @@ class FusedCapture:
         hidden = self.token_states.index_select(0, token_ids)
         for layer in self.lower_layers:
             self._add_attention(hidden, token_ids, layer, places, factors_of_places[layer.kind])
-            normed = self._normed(hidden, layer.mlp_norm)
+            normed = self._normed(hidden, layer.mlp_norm).to(self.dtype)
             gated = self.activation(normed @ layer.mlp_input).mul_(normed @ layer.mlp_gate)
-            hidden.addmm_(gated, layer.mlp_output)
-        hidden, of_kind = self._normed(hidden, self.attention_norm), factors[self.kind]
+            _add_product(hidden, gated, layer.mlp_output)
+        hidden, of_kind = self._normed(hidden, self.attention_norm).to(self.dtype), factors[self.kind]
         for row, request in zip(places.places, requests, strict=True):
             own = row.without_context(self.context // 2).states(hidden)
             positions, tokens = request.query_positions, request.token_count
@@ -161,7 +164,8 @@ class FusedCapture:
         states[:reach], states[reach + tokens :] = 0, 0
         own = states[reach : reach + tokens]
         if layer.of_tokens is None:
-            torch.mm(self._normed(hidden, layer.attention_norm), layer.query_key_value, out=own.flatten(1))
+            normed = self._normed(hidden, layer.attention_norm).to(self.dtype)
+            own.flatten(1).copy_(normed @ layer.query_key_value)
         else:
             torch.index_select(layer.of_tokens, 0, token_ids, out=own.flatten(1))
         _rotate(own[:, : 2 * heads], factors)
@@ -174,11 +178,11 @@ class FusedCapture:
         else:
             rule = AttentionRule(causal=False, reach=layer.reach, scaling=scaling)
             attention = end_to_end_attention(query[None], key[None], value[None], rows=places, rule=rule)[0]
-        hidden.addmm_(attention[:tokens].reshape(hidden.shape), layer.attention_output)
+        _add_product(hidden, attention[:tokens].reshape(hidden.shape).to(self.dtype), layer.attention_output)
 
     def _heads(self, states: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         """Queries or keys [tokens, hidden size], rotated: [attention heads, tokens, size]."""
-        heads = states.view(len(states), self.attention_heads, -1)
+        heads = states.float().view(len(states), self.attention_heads, -1)
         _rotate(heads, factors)
         return heads.transpose(0, 1)
 
@@ -186,17 +190,25 @@ class FusedCapture:
         return states if norm is None else layer_norm(states, norm.shape, norm, None, self.norm_eps)
 
 
+def _add_product(hidden: torch.Tensor, states: torch.Tensor, weights: torch.Tensor) -> None:
+    """Add ``states`` @ ``weights`` to ``hidden``, which is float32."""
+    if states.dtype == hidden.dtype:
+        hidden.addmm_(states, weights)
+    else:
+        hidden.add_(states @ weights)
+
+
 def _rotate(states: torch.Tensor, rotary_factors: torch.Tensor) -> None:
     """Rotate [tokens, heads, size] in place; columns 2i and 2i + 1 form a pair."""
     torch.view_as_complex(states.view(*states.shape[:2], -1, 2)).mul_(rotary_factors)
 
 
-def fused_capture(directory: ModelDirectory, layer: int) -> FusedCapture | None:
-    """The capture of the 1-based ``layer`` on the CPU in float32; None if the fused pass does not serve the model.
+def fused_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> FusedCapture | None:
+    """The capture of the 1-based ``layer`` on the CPU; None if the fused pass does not serve the model.
 
-    It serves a small ModernBERT without biases and quantisation, whose rotary frequencies do not depend on the length
-    of its rows, and whose captured layer sees whole rows. Files that lack a weight or hold one of another shape are
-    left to transformers, which says what is wrong.
+    ``dtype`` is one of ``FUSED_DTYPES``. The pass serves a small ModernBERT without biases and quantisation, whose
+    rotary frequencies do not depend on the length of its rows, and whose captured layer sees whole rows. Files that
+    lack a weight or hold one of another shape are left to transformers, which says what is wrong.
 
     Raises:
         ModelLoadError: if files are missing.
@@ -208,7 +220,7 @@ def fused_capture(directory: ModelDirectory, layer: int) -> FusedCapture | None:
     if config.model_type != "modernbert" or quantised or runs_own_code(directory):
         return None
     try:
-        return _read_capture(directory, layer) if _is_served(config, layer) else None
+        return _read_capture(directory, layer, dtype) if _is_served(config, layer) else None
     except (AttributeError, LookupError, ValueError, SafetensorError):
         return None
 
@@ -225,7 +237,7 @@ def _is_served(config: Any, layer: int) -> bool:
     )
 
 
-def _read_capture(directory: ModelDirectory, layer: int) -> FusedCapture:
+def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> FusedCapture:
     """The capture with its weights; LookupError, ValueError or SafetensorError if one is missing or damaged."""
     config: Any = directory.config
     options, defaults = directory.options, directory.defaults
@@ -260,19 +272,20 @@ def _read_capture(directory: ModelDirectory, layer: int) -> FusedCapture:
             kind = config.layer_types[place]
             return _LowerLayer(
                 attention_norm=attention_norm(place),
-                query_key_value=states,
+                query_key_value=states.to(dtype),
                 of_tokens=token_states @ states if is_kept else None,
-                attention_output=weight(f"layers.{place}.attn.Wo", hidden, hidden).T.contiguous(),
+                attention_output=weight(f"layers.{place}.attn.Wo", hidden, hidden).T.contiguous().to(dtype),
                 mlp_norm=weight(f"layers.{place}.mlp_norm", hidden),
-                mlp_input=mlp_input.T.contiguous(),
-                mlp_gate=mlp_gate.T.contiguous(),
-                mlp_output=weight(f"layers.{place}.mlp.Wo", hidden, inner).T.contiguous(),
+                mlp_input=mlp_input.T.contiguous().to(dtype),
+                mlp_gate=mlp_gate.T.contiguous().to(dtype),
+                mlp_output=weight(f"layers.{place}.mlp.Wo", hidden, inner).T.contiguous().to(dtype),
                 kind=kind,
                 reach=None if kind == "full_attention" else config.local_attention // 2,
             )
 
         query, key, _ = query_key_value(layer - 1)
         return FusedCapture(
+            dtype=dtype,
             query_position=options.query_position or defaults.model.query_position or QueryPosition.SELF,
             softmax_over=defaults.trained.softmax_over,
             token_states=token_states,
@@ -281,8 +294,8 @@ def _read_capture(directory: ModelDirectory, layer: int) -> FusedCapture:
             attention_heads=heads,
             lower_layers=tuple(map(lower_layer, range(layer - 1))),
             attention_norm=attention_norm(layer - 1),
-            query=query.T.contiguous(),
-            key=key.T.contiguous(),
+            query=query.T.contiguous().to(dtype),
+            key=key.T.contiguous().to(dtype),
             kind=config.layer_types[layer - 1],
             rotations={
                 kind: _Rotation(

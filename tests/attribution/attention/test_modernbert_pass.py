@@ -70,7 +70,7 @@ def fused_of(capture):
         options = ModelOptions(model=folder, query_position=capture.query_position)
         defaults = AttributionConfig(trained=TrainedOptions(softmax_over=capture.softmax_over))
         directory = ModelDirectory(folder, capture.network.config, defaults, options)
-        return fused_capture(directory, capture.layer)
+        return fused_capture(directory, capture.layer, torch.float32)
 
 
 def assert_same(capture, rows):
@@ -159,7 +159,7 @@ def test_other_models_have_no_fused_pass(model):
 def test_files_that_do_not_fit_are_left_to_transformers(tmp_path, damaged):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu")
-    assert fused_capture(read_model_directory(options), 2) is not None
+    assert fused_capture(read_model_directory(options), 2, torch.float32) is not None
     file = directory / "model.safetensors"
     weights = {name: one for name, one in {**load_file(file), **damaged}.items() if one is not None}
     save_file(weights, file, {"format": "pt"})
@@ -183,15 +183,16 @@ def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path):
         _ = fused.network
 
 
-def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it():
-    options = ModelOptions(device="cpu")
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("bfloat16", 0.01)])
+def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it(dtype, tolerance):
+    options = ModelOptions(device="cpu", dtype=dtype)
     fused, plain = (AttentionModel.from_pretrained(options, fused=one) for one in (True, False))
     directory = read_model_directory(options)
     rows = [model.encode(EXAMPLE_RECORD) for model in (fused, RowEncoder(directory))]
     assert rows[0].token_ids.tolist() == rows[1].token_ids.tolist()
     found, expected = (model.attribute(rows[:1], [len(EXAMPLE_RECORD.passages)])[0] for model in (fused, plain))
-    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-5)
-    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=1e-5)
+    np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=tolerance)
+    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=tolerance)
     assert fused.provenance() == {**plain.provenance(), "forward_pass": "fused"}
 
 
