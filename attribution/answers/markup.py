@@ -79,7 +79,7 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     return replace_ranges(text, kept, [chars.of(answer) for chars in kept])
 
 
-_GAP = re.compile(r"(?<=\S) +(?=\S)")
+_GAP, _WIDE_GAP = re.compile(r"(?<=\S) +(?=\S)"), re.compile(r"(?<=\S) {2,}(?=\S)")
 _EMPHASIS = " *_`~"
 
 
@@ -90,7 +90,8 @@ def without_gaps(answer: str, hidden: str) -> tuple[str, str, Sequence[int]]:
     answer. Line breaks, what leads a line, other markup, and gaps between digits stay.
     """
     removed = bytearray(len(answer))
-    for gap in _GAP.finditer(hidden) if "  " in hidden or hidden != answer else ():
+    has_emphasis = not set(_EMPHASIS[1:]).isdisjoint(answer)
+    for gap in (_GAP if has_emphasis else _WIDE_GAP).finditer(hidden):
         start, end = gap.span()
         written = answer[start:end]
         is_between_digits = hidden[start - 1].isdigit() and hidden[end].isdigit()
