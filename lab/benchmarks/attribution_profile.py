@@ -80,7 +80,7 @@ def main() -> None:
     settings = AuditSettings(
         parser=args.parser,
         threads=args.threads,
-        model=ModelOptions(model=args.model, device=args.device, token_budget=args.token_budget),
+        model=ModelOptions(model=args.model, device=args.device, dtype=args.dtype, token_budget=args.token_budget),
     )
     print(machine_description())
     print(f"threads {args.threads}, token budget {args.token_budget or 'default'}")
@@ -183,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="bundled", help="bundled, a hub id or a directory")
     parser.add_argument("--parser", default="bundled", help="bundled, a spaCy pipeline or a directory")
     parser.add_argument("--device", default="cpu", help="where the model runs (default: cpu)")
+    parser.add_argument("--dtype", help="precision of the model (default: as an audit chooses)")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of torch (default: 1)")
     parser.add_argument("--token-budget", type=int, help="tokens per batch (default: the model's)")
     return parser
