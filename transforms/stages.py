@@ -60,12 +60,17 @@ Started = Sequence[Outcome] | Future[list[Outcome]]
 """One outcome per row of a block, or those that a thread or another process computes; errors surface with them."""
 
 
-def audit_stages(settings: AuditSettings, evidence: pa.Schema) -> dict[str, Callable[[RowGroup], RowGroup]]:
-    """The stages of an audit by name, in their order: a group of records in, one of evidence tables out."""
+def audit_stages(
+    settings: AuditSettings, evidence: pa.Schema, model: BlockModel | None = None
+) -> dict[str, Callable[[RowGroup], RowGroup]]:
+    """The stages of an audit by name, in their order: a group of records in, one of evidence tables out.
+
+    ``model`` runs the blocks of rows; without one, each process loads models of its own.
+    """
     return {
         "EncodeRows": partial(encode_rows, settings=settings),
         "ParseAnswers": partial(parse_answers, settings=settings),
-        "AuditRows": partial(audit_rows, settings=settings, schema=evidence),
+        "AuditRows": partial(audit_rows, settings=settings, schema=evidence, model=model),
     }
 
 
@@ -235,29 +240,18 @@ def runs_in_model_thread(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-_elsewhere: BlockModel | None = None
-
-
-def run_blocks_elsewhere(model: BlockModel) -> None:
-    """Let all stages of this process use ``model``, which runs in another process, instead of models of their own.
-
-    Beam pickles its stages, so what cannot be pickled belongs to the process.
-    """
-    global _elsewhere
-    _elsewhere = model
-
-
-def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema) -> RowGroup:
+def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, model: BlockModel | None) -> RowGroup:
     """``AuditRow``s in, tables of the evidence schema out, one per block; faulty rows are dead letters.
 
-    Counts the audited rows in the group. A method without a model loads nothing.
+    Counts the audited rows in the group. Without ``model``, models of this process run; a method that needs none loads
+    nothing.
     """
 
     def tables() -> Iterator[pa.Table]:
         method, redactor = resolve_method(settings.method), Redactor(settings.privacy)
-        model = (_elsewhere or OwnModels(settings)) if runs_models(method, settings.method) else None
-        merged = None if model is None else model.settings
-        for pairs in attributed_blocks(group.rows, model):
+        runs = (model or OwnModels(settings)) if runs_models(method, settings.method) else None
+        merged = None if runs is None else runs.settings
+        for pairs in attributed_blocks(group.rows, runs):
             audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
             with stage("evidence"):
                 evidence = evidence_of(pairs, method=method, options=settings.method, settings=merged)
