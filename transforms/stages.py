@@ -21,9 +21,10 @@ import pyarrow as pa
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import (
+    Attended,
     AuditRow,
     Outcome,
-    RowFindings,
+    Read,
     evidence_of,
     model_outcomes,
     runs_models,
@@ -56,7 +57,7 @@ _PARSED_CHARS = 50_000
 """spaCy needs some kilobytes per character while it parses."""
 _MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
 """One thread per process, shared by all groups; it starts with the first block."""
-Started = Sequence[Outcome] | Future[list[Outcome]]
+Started = Sequence[Outcome] | Future[Sequence[Outcome]]
 """One outcome per row of a block, or those that a thread or another process computes; errors surface with them."""
 
 
@@ -230,7 +231,7 @@ class OwnModels:
             return _MODEL_THREAD.submit(self._run, rows, time.thread_time)
         return self._run(rows, time.process_time)
 
-    def _run(self, rows: Sequence[AuditRow], cpu_seconds: Callable[[], float]) -> list[Outcome]:
+    def _run(self, rows: Sequence[AuditRow], cpu_seconds: Callable[[], float]) -> Sequence[Outcome]:
         with stage("attribute", cpu_seconds):
             return model_outcomes(self._method, self._options, self._models, rows)
 
@@ -265,8 +266,7 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
                     of = Stage.ATTRIBUTE if fault is outcome else Stage.EVIDENCE
                     group.refuse(dead_letter(row.record, fault, of, settings))
                 else:
-                    if isinstance(outcome, RowFindings):
-                        _count(group.counts, row, outcome)
+                    _count(group.counts, row, outcome)
             records = [record for record, _ in audited]
             texts = (passage.text for record in records for passage in record.passages)
             group.counts.passage_sample = sample_passages(texts, group.counts.passage_sample)
@@ -288,7 +288,7 @@ def attributed_blocks(rows: Iterable[AuditRow], model: BlockModel | None) -> Ite
     """
     waiting: tuple[tuple[AuditRow, ...], Started] | None = None
     for block in packs(rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=_BLOCK_TOKENS):
-        outcomes: Started = [RowFindings() for _ in block] if model is None else model.start(block)
+        outcomes: Started = [Attended() for _ in block] if model is None else model.start(block)
         if waiting is not None:
             yield _pairs(*waiting)
         waiting = (block, outcomes) if isinstance(outcomes, Future) else None
@@ -310,12 +310,13 @@ def _token_count(row: AuditRow) -> int:
     return 1 + (len(record.answer) + sum(len(passage.text) for passage in record.passages)) // _CHARS_PER_TOKEN
 
 
-def _count(counts: RowCounts, row: AuditRow, findings: RowFindings) -> None:
+def _count(counts: RowCounts, row: AuditRow, outcome: Outcome) -> None:
     if row.encoded is not None:
         counts.tokens += row.encoded.token_count
         counts.rows_in_windows += bool(row.encoded.windows)
-    counts.rows_unread += findings.reading == UNREAD
-    counts.rows_asked += findings.reading is not None
+    if isinstance(outcome, Read):
+        counts.rows_unread += outcome.reading == UNREAD
+        counts.rows_asked += 1
 
 
 def redacted(
