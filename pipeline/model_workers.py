@@ -150,7 +150,7 @@ class ModelWorkers:
 class BlockReply:
     """What the models made of a block, or raised, and the seconds and seconds of processor time that they took."""
 
-    outcomes: list[Outcome] | MethodError | str
+    outcomes: Sequence[Outcome] | MethodError | str
     wall: float
     cpu: float
 
@@ -235,13 +235,13 @@ class RemoteModels:
                 loaded = self._ask(None)
         self.models, self.settings = loaded.models, loaded.settings
 
-    def start(self, rows: Sequence[AuditRow]) -> Future[list[Outcome]]:
+    def start(self, rows: Sequence[AuditRow]) -> Future[Sequence[Outcome]]:
         sent: object = [*rows]
         if self._sends_tokens_alone:  # the rest need not cross the border
             sent = [row.encoded for row in rows], [len(row.record.passages) for row in rows]
         return self._threads.submit(self._outcomes, pickle.dumps(sent, protocol=5))
 
-    def _outcomes(self, block: bytes) -> list[Outcome]:
+    def _outcomes(self, block: bytes) -> Sequence[Outcome]:
         """What the models make of the block.
 
         Raises ``ModelWorkerDiedError`` if the model worker ended; ``MethodError`` or ``RuntimeError`` what the models

@@ -45,7 +45,7 @@ from attribeam.pipeline.worker_process import (
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, with_pinned_model
 from attribeam.transforms.row_groups import RowGroup, take_stage_seconds, write_group
-from attribeam.transforms.stages import audit_stages, read_rows, return_parser, run_blocks_elsewhere, take_parser
+from attribeam.transforms.stages import BlockModel, audit_stages, read_rows, return_parser, take_parser
 
 if TYPE_CHECKING:
     from attribeam.pipeline.audit_options import RunOptions
@@ -230,20 +230,24 @@ def serve(
     than there is.
     """
 
-    def load() -> tuple[RemoteModels | None, dict[str, str]]:
-        models = None if asking is None else RemoteModels(asking, settings)
-        return models, load_models(settings, models, reused)
+    def load() -> tuple[BlockModel | None, dict[str, str]]:
+        if asking is not None:
+            remote = RemoteModels(asking, settings)
+            return remote, load_models(settings, remote.models)
+        if reused is not None:
+            evidence = ReusedEvidence(reused)
+            return evidence, load_models(settings, evidence.provenance(settings.method))
+        return None, load_models(settings)
 
     if (loaded := load_or_tell(connection, settings, load)) is None:
         return
-    models, provenance = loaded
+    model, provenance = loaded
     connection.send(ModelsLoaded(provenance))
-    if models is not None:
+    if asking is not None:
         settings = with_pinned_model(settings, provenance)
-        run_blocks_elsewhere(models)
     while (job := connection.recv()) is not None:
         try:
-            connection.send(_run(connection, settings, job))
+            connection.send(_run(connection, settings, job, model))
         except ModelWorkerDiedError as error:
             shutil.rmtree(job.folder)
             connection.send(ModelWorkerDied(error.pid))
@@ -255,29 +259,23 @@ def serve(
             return
 
 
-def load_models(
-    settings: AuditSettings, remote: RemoteModels | None = None, reused: ReusedAudit | None = None
-) -> dict[str, str]:
+def load_models(settings: AuditSettings, elsewhere: Mapping[str, str] | None = None) -> dict[str, str]:
     """Load the parser and the method's models, which stay loaded for the stages; returns their provenance.
 
-    No models but the parser are loaded where evidence is ``reused``. Raises ``ModelLoadError`` if a model cannot be
-    loaded; ``UsageError`` if the method cannot be used; ``FileNotFoundError`` or ``ValueError`` if the parser cannot
-    be.
+    ``elsewhere`` is the provenance of models that another process holds, or held in an earlier audit; then only the
+    parser is loaded. Raises ``ModelLoadError`` if a model cannot be loaded; ``UsageError`` if the method cannot be
+    used; ``FileNotFoundError`` or ``ValueError`` if the parser cannot be.
     """
     parser = take_parser(settings.parser)
     return_parser(settings.parser, parser)
     own = {"parser": parser.identity, "spacy_version": version("spacy")}
-    if remote is not None:
-        return {**remote.models, **own}
-    if reused is not None:
-        evidence = ReusedEvidence(reused)
-        run_blocks_elsewhere(evidence)
-        return {**evidence.provenance(settings.method), **own}
+    if elsewhere is not None:
+        return {**elsewhere, **own}
     method = resolve_method(settings.method)
     return {**audit_provenance(method, settings.method, load_audit_models(settings.models, method.needs)), **own}
 
 
-def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> ChunkAttempt:
+def _run(connection: Connection, settings: AuditSettings, job: RunRows, model: BlockModel | None) -> ChunkAttempt:
     """Audit the rows, and tell at most twice per second how many have finished."""
     count, sent = 0, time.monotonic()
 
@@ -288,8 +286,15 @@ def _run(connection: Connection, settings: AuditSettings, job: RunRows) -> Chunk
             connection.send(RowsFinished(count))
             count, sent = 0, time.monotonic()
 
-    folder, fatal = Path(job.folder), job.fatal_rows
-    return run_chunk(job.rows, settings=settings, schemas=job.schemas, folder=folder, on_rows=report, fatal_rows=fatal)
+    return run_chunk(
+        job.rows,
+        settings=settings,
+        schemas=job.schemas,
+        folder=Path(job.folder),
+        on_rows=report,
+        fatal_rows=job.fatal_rows,
+        model=model,
+    )
 
 
 def run_chunk(
@@ -300,10 +305,12 @@ def run_chunk(
     folder: Path,
     on_rows: Callable[[int], None],
     fatal_rows: Mapping[int, str] | None = None,
+    model: BlockModel | None = None,
 ) -> ChunkAttempt:
     """Audit the rows into a new ``folder``, and call ``on_rows`` with the number of rows that have finished since.
 
     ``fatal_rows`` would end this process, so they become dead letters; None before the last try, see ``read_rows``.
+    ``model`` runs the blocks, as ``audit_stages`` has it.
     Raises ``ReconciliationError`` if audited rows and dead letters are not exactly the rows of the range; ``LeakError``
     if a file shows what should be masked.
     """
@@ -311,7 +318,7 @@ def run_chunk(
     folder.mkdir(parents=True)
     take_stage_seconds()
     group = read_rows(RowGroup(None, [rows], on_rows=on_rows), settings, ArrowStorage(), fatal_rows)
-    for run in audit_stages(settings, schemas.evidence).values():
+    for run in audit_stages(settings, schemas.evidence, model).values():
         group = run(group)
     write_group(group, folder, schemas)
     attempt = read_attempt(

@@ -21,9 +21,10 @@ import pyarrow as pa
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import (
+    Attended,
     AuditRow,
     Outcome,
-    RowFindings,
+    Read,
     evidence_of,
     model_outcomes,
     runs_models,
@@ -56,16 +57,21 @@ _PARSED_CHARS = 50_000
 """spaCy needs some kilobytes per character while it parses."""
 _MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
 """One thread per process, shared by all groups; it starts with the first block."""
-Started = Sequence[Outcome] | Future[list[Outcome]]
+Started = Sequence[Outcome] | Future[Sequence[Outcome]]
 """One outcome per row of a block, or those that a thread or another process computes; errors surface with them."""
 
 
-def audit_stages(settings: AuditSettings, evidence: pa.Schema) -> dict[str, Callable[[RowGroup], RowGroup]]:
-    """The stages of an audit by name, in their order: a group of records in, one of evidence tables out."""
+def audit_stages(
+    settings: AuditSettings, evidence: pa.Schema, model: BlockModel | None = None
+) -> dict[str, Callable[[RowGroup], RowGroup]]:
+    """The stages of an audit by name, in their order: a group of records in, one of evidence tables out.
+
+    ``model`` runs the blocks of rows; without one, each process loads models of its own.
+    """
     return {
         "EncodeRows": partial(encode_rows, settings=settings),
         "ParseAnswers": partial(parse_answers, settings=settings),
-        "AuditRows": partial(audit_rows, settings=settings, schema=evidence),
+        "AuditRows": partial(audit_rows, settings=settings, schema=evidence, model=model),
     }
 
 
@@ -225,7 +231,7 @@ class OwnModels:
             return _MODEL_THREAD.submit(self._run, rows, time.thread_time)
         return self._run(rows, time.process_time)
 
-    def _run(self, rows: Sequence[AuditRow], cpu_seconds: Callable[[], float]) -> list[Outcome]:
+    def _run(self, rows: Sequence[AuditRow], cpu_seconds: Callable[[], float]) -> Sequence[Outcome]:
         with stage("attribute", cpu_seconds):
             return model_outcomes(self._method, self._options, self._models, rows)
 
@@ -235,29 +241,18 @@ def runs_in_model_thread(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-_elsewhere: BlockModel | None = None
-
-
-def run_blocks_elsewhere(model: BlockModel) -> None:
-    """Let all stages of this process use ``model``, which runs in another process, instead of models of their own.
-
-    Beam pickles its stages, so what cannot be pickled belongs to the process.
-    """
-    global _elsewhere
-    _elsewhere = model
-
-
-def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema) -> RowGroup:
+def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, model: BlockModel | None) -> RowGroup:
     """``AuditRow``s in, tables of the evidence schema out, one per block; faulty rows are dead letters.
 
-    Counts the audited rows in the group. A method without a model loads nothing.
+    Counts the audited rows in the group. Without ``model``, models of this process run; a method that needs none loads
+    nothing.
     """
 
     def tables() -> Iterator[pa.Table]:
         method, redactor = resolve_method(settings.method), Redactor(settings.privacy)
-        model = (_elsewhere or OwnModels(settings)) if runs_models(method, settings.method) else None
-        merged = None if model is None else model.settings
-        for pairs in attributed_blocks(group.rows, model):
+        runs = (model or OwnModels(settings)) if runs_models(method, settings.method) else None
+        merged = None if runs is None else runs.settings
+        for pairs in attributed_blocks(group.rows, runs):
             audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
             with stage("evidence"):
                 evidence = evidence_of(pairs, method=method, options=settings.method, settings=merged)
@@ -271,8 +266,7 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema) -> R
                     of = Stage.ATTRIBUTE if fault is outcome else Stage.EVIDENCE
                     group.refuse(dead_letter(row.record, fault, of, settings))
                 else:
-                    if isinstance(outcome, RowFindings):
-                        _count(group.counts, row, outcome)
+                    _count(group.counts, row, outcome)
             records = [record for record, _ in audited]
             texts = (passage.text for record in records for passage in record.passages)
             group.counts.passage_sample = sample_passages(texts, group.counts.passage_sample)
@@ -294,7 +288,7 @@ def attributed_blocks(rows: Iterable[AuditRow], model: BlockModel | None) -> Ite
     """
     waiting: tuple[tuple[AuditRow, ...], Started] | None = None
     for block in packs(rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=_BLOCK_TOKENS):
-        outcomes: Started = [RowFindings() for _ in block] if model is None else model.start(block)
+        outcomes: Started = [Attended() for _ in block] if model is None else model.start(block)
         if waiting is not None:
             yield _pairs(*waiting)
         waiting = (block, outcomes) if isinstance(outcomes, Future) else None
@@ -316,12 +310,13 @@ def _token_count(row: AuditRow) -> int:
     return 1 + (len(record.answer) + sum(len(passage.text) for passage in record.passages)) // _CHARS_PER_TOKEN
 
 
-def _count(counts: RowCounts, row: AuditRow, findings: RowFindings) -> None:
+def _count(counts: RowCounts, row: AuditRow, outcome: Outcome) -> None:
     if row.encoded is not None:
         counts.tokens += row.encoded.token_count
         counts.rows_in_windows += bool(row.encoded.windows)
-    counts.rows_unread += findings.reading == UNREAD
-    counts.rows_asked += findings.reading is not None
+    if isinstance(outcome, Read):
+        counts.rows_unread += outcome.reading == UNREAD
+        counts.rows_asked += 1
 
 
 def redacted(

@@ -42,22 +42,46 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RowFindings:
-    """What the models found of a row; None for what was not asked.
-
-    ``results`` are the method's, where it was asked beside the models already; ``judged`` its records by the bundled
-    verdict, where that judges before the verdict's own model, which says the ``reading``; ``stored`` its records as an
-    earlier audit wrote them, whose evidence is used again.
-    """
+class Attended:
+    """A row that the method is still to be asked about; ``attention`` is None where no such model reads it."""
 
     attention: TokenAttribution | None = None
-    results: tuple[SpanResult, ...] | None = None
-    judged: tuple[SpanEvidence, ...] | None = None
-    reading: Reading | None = None
-    stored: tuple[SpanEvidence, ...] | None = None
 
 
-Outcome: TypeAlias = RowFindings | RowFault
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A row that the method was asked about beside the models."""
+
+    results: tuple[SpanResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A row whose results the bundled verdict has judged, before the verdict's own model is asked."""
+
+    results: tuple[SpanResult, ...]
+    records: tuple[SpanEvidence, ...]
+
+
+Found: TypeAlias = Attended | Answered | Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A row that the verdict's own model was asked about; what was found before, and what that model says."""
+
+    found: Found
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row's records as an earlier audit wrote them, whose evidence is used again."""
+
+    records: tuple[SpanEvidence, ...]
+
+
+Outcome: TypeAlias = Found | Read | Stored | RowFault
 
 
 def runs_models(method: Method, options: MethodOptions) -> bool:
@@ -72,7 +96,7 @@ def reads_attention_alone(method: Method, options: MethodOptions) -> bool:
 
 def model_outcomes(
     method: Method, options: MethodOptions, models: LoadedModels, rows: Sequence[AuditRow]
-) -> list[Outcome]:
+) -> Sequence[Outcome]:
     """One outcome per row, in order, from batches of attributions, and of what the verdict's own model reads.
 
     A method that looks further into its models runs here, row by row: what it looks at is too large to keep.
@@ -81,7 +105,7 @@ def model_outcomes(
         RuntimeError: if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
             lost, or the verdict's own model was not loaded.
     """
-    outcomes: list[Outcome] = [RowFindings() for _ in rows]
+    outcomes: Sequence[Found | RowFault] = [Attended() for _ in rows]
     if Need.ATTENTION in method.needs:
         encoded = [row.encoded for row in rows if row.encoded is not None]
         outcomes = attended(models, encoded, [len(row.record.passages) for row in rows])
@@ -96,7 +120,9 @@ def model_outcomes(
     return _with_readings(rows, outcomes, options, models.verdict)
 
 
-def attended(models: LoadedModels, encoded: Sequence[EncodedRow], passage_counts: Sequence[int]) -> list[Outcome]:
+def attended(
+    models: LoadedModels, encoded: Sequence[EncodedRow], passage_counts: Sequence[int]
+) -> list[Attended | RowFault]:
     """The attributions of rows in batches; raises ``RuntimeError`` as ``model_outcomes``."""
     is_complete = len(encoded) == len(passage_counts)
     found = models.attention.attribute(encoded, passage_counts) if models.attention and is_complete else []
@@ -104,13 +130,13 @@ def attended(models: LoadedModels, encoded: Sequence[EncodedRow], passage_counts
         raise RuntimeError(
             f"the model should give one outcome for each of {len(passage_counts)} rows, gave {len(found)}"
         )
-    return [one if isinstance(one, RowFault) else RowFindings(one) for one in found]
+    return [one if isinstance(one, RowFault) else Attended(one) for one in found]
 
 
 def _with_results(
-    row: AuditRow, outcome: Outcome, method: Method, models: LoadedModels, settings: MethodOptions | None
-) -> Outcome:
-    if isinstance(outcome, RowFault) or outcome.results is not None:
+    row: AuditRow, outcome: Found | RowFault, method: Method, models: LoadedModels, settings: MethodOptions | None
+) -> Answered | Judged | RowFault:
+    if not isinstance(outcome, Attended):
         return outcome
     context = AnswerContext(
         row.record,
@@ -122,55 +148,60 @@ def _with_results(
         settings=settings,
     )
     try:
-        return replace(outcome, results=tuple(method.span_results(context)))
+        return Answered(tuple(method.span_results(context)))
     except RowFault as fault:
         return fault
 
 
 def _judged_first(
-    row: AuditRow, outcome: Outcome, method: Method, options: MethodOptions, models: LoadedModels
-) -> Outcome:
+    row: AuditRow, outcome: Found | RowFault, method: Method, options: MethodOptions, models: LoadedModels
+) -> Judged | RowFault:
     """With the method's results, which are made here once, and the records by the bundled verdict."""
     settings = None if models.attention is None else models.attention.settings
     outcome = _with_results(row, outcome, method, models, settings)
     if isinstance(outcome, RowFault):
         return outcome
     try:
-        asked = _to_judge(row, outcome.results or (), method, options.first_verdict, settings)
+        asked = _to_judge(row, outcome.results, method, options.first_verdict, settings)
     except RowFault as fault:
         return fault
     judge = judge_of(options.first_verdict)
-    return replace(outcome, judged=tuple(asked.found) if judge is None else judge.judged([asked])[0])
+    return Judged(outcome.results, tuple(asked.found) if judge is None else judge.judged([asked])[0])
 
 
-def _is_asked_about(judged: Sequence[SpanEvidence] | None, options: MethodOptions) -> bool:
+def _is_asked_about(found: Found, options: MethodOptions) -> bool:
     """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
 
     Without a span there is nothing to read, and a band leaves out answers without a risk.
     """
+    if not isinstance(found, Judged):
+        return True
     band = options.verdict_band
-    if judged is None or band is None:
-        return judged is None or bool(judged)
-    risk = judged[0].answer_risk if judged else None
+    if band is None or not found.records:
+        return bool(found.records)
+    risk = found.records[0].answer_risk
     return risk is not None and band[0] <= risk <= band[1]
 
 
 def _with_readings(
-    rows: Sequence[AuditRow], outcomes: Sequence[Outcome], options: MethodOptions, verdict: VerdictReader
+    rows: Sequence[AuditRow], outcomes: Sequence[Found | RowFault], options: MethodOptions, verdict: VerdictReader
 ) -> list[Outcome]:
     """With what the verdict's own model says of the rows that have an outcome and lie in its band."""
     from attribeam.attribution.verdict.verified import AnswerToRead
 
-    answered = list(outcomes)
-    asked = {
-        index: AnswerToRead(row.record, row.parsed, outcome.judged)
-        for index, (row, outcome) in enumerate(zip(rows, outcomes, strict=True))
-        if isinstance(outcome, RowFindings) and _is_asked_about(outcome.judged, options)
-    }
-    for index, reading in zip(asked, verdict.read([*asked.values()]), strict=True):
-        outcome = answered[index]
-        if isinstance(outcome, RowFindings):
-            answered[index] = reading if isinstance(reading, RowFault) else replace(outcome, reading=reading)
+    answered: list[Outcome] = [*outcomes]
+    asked = [
+        (index, found)
+        for index, found in enumerate(outcomes)
+        if not isinstance(found, RowFault) and _is_asked_about(found, options)
+    ]
+    answers = [
+        AnswerToRead(rows[index].record, rows[index].parsed, found.records if isinstance(found, Judged) else None)
+        for index, found in asked
+    ]
+    for (index, found), reading in zip(asked, verdict.read(answers), strict=True):
+        if reading is not None:
+            answered[index] = reading if isinstance(reading, RowFault) else Read(found, reading)
     return answered
 
 
@@ -199,23 +230,26 @@ def _found(
     row: AuditRow, outcome: Outcome, method: Method, options: MethodOptions, settings: MethodOptions | None
 ) -> RowToJudge | Sequence[SpanEvidence] | RowFault:
     """The records of a row that are to be judged, or those that were judged before it came here."""
-    if isinstance(outcome, RowFault):
-        return outcome
-    if outcome.stored is not None:
-        return _stored_to_judge(row, outcome.stored, options)
-    records, reading = outcome.judged, outcome.reading
-    if records is not None and (reading is None or options.has_verifier):
-        if reading is None or isinstance(reading, tuple):
+    match outcome:
+        case Stored(records):
+            return _stored_to_judge(row, records, options)
+        case Judged(records=records):
             return records
-        from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
+        case Read(Judged(records=records), reading) if options.has_verifier:
+            if isinstance(reading, tuple):
+                return records
+            from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
 
-        return verified_records(records, reading, calibrated_verifier(options.verdict))
+            return verified_records(records, reading, calibrated_verifier(options.verdict))
+        case Read(found, reading):
+            outcome, probed = found, reading if isinstance(reading, tuple) else None
+        case _:
+            probed = None
     outcome = _with_results(row, outcome, method, LoadedModels(), settings)
     if isinstance(outcome, RowFault):
         return outcome
     try:
-        probed = reading if isinstance(reading, tuple) else None
-        return _to_judge(row, outcome.results or (), method, options, settings, probed)
+        return _to_judge(row, outcome.results, method, options, settings, probed)
     except RowFault as fault:
         return fault
 
