@@ -33,6 +33,8 @@ from attribeam.attribution.options import Quantization, QueryPosition, SoftmaxOv
 _CPU = torch.device("cpu")
 FUSED_DTYPES = (torch.float32, torch.bfloat16)
 """In which the pass may compute products with weights; all else it computes in float32."""
+_ROWS_OF_A_PRODUCT = 256
+"""Half-precision products have a multiple of so many rows: the processor's code is made anew for each size."""
 _MOST_WEIGHTS = 2**24
 """The pass keeps a second copy of the layers' weights; models with more weights than this gain little.
 
@@ -86,7 +88,7 @@ class _LowerLayer:
 class FusedCapture:
     """An encoder up to the queries and keys of the captured layer, in which each token sees its whole row.
 
-    ``dtype`` is that of products with weights. ``query_position`` and ``softmax_over`` are as
+    ``dtype`` is that of products with weights below the captured layer. ``query_position`` and ``softmax_over`` are as
     of ``LayerCapture``; ``attention_norm``, ``query``, ``key`` and ``kind`` are of the captured layer; ``rotations`` go
     by kind of layer. ``token_states`` are normed embeddings.
     """
@@ -135,10 +137,10 @@ class FusedCapture:
         hidden = self.token_states.index_select(0, token_ids)
         for layer in self.lower_layers:
             self._add_attention(hidden, token_ids, layer, places, factors_of_places[layer.kind])
-            normed = self._normed(hidden, layer.mlp_norm).to(self.dtype)
-            gated = self.activation(normed @ layer.mlp_input).mul_(normed @ layer.mlp_gate)
+            normed = self._normed(hidden, layer.mlp_norm)
+            gated = self.activation(_product(normed, layer.mlp_input)).mul_(_product(normed, layer.mlp_gate))
             _add_product(hidden, gated, layer.mlp_output)
-        hidden, of_kind = self._normed(hidden, self.attention_norm).to(self.dtype), factors[self.kind]
+        hidden, of_kind = self._normed(hidden, self.attention_norm), factors[self.kind]
         for row, request in zip(places.places, requests, strict=True):
             own = row.without_context(self.context // 2).states(hidden)
             positions, tokens = request.query_positions, request.token_count
@@ -164,8 +166,8 @@ class FusedCapture:
         states[:reach], states[reach + tokens :] = 0, 0
         own = states[reach : reach + tokens]
         if layer.of_tokens is None:
-            normed = self._normed(hidden, layer.attention_norm).to(self.dtype)
-            own.flatten(1).copy_(normed @ layer.query_key_value)
+            normed = self._normed(hidden, layer.attention_norm)
+            own.flatten(1).copy_(_product(normed, layer.query_key_value))
         else:
             torch.index_select(layer.of_tokens, 0, token_ids, out=own.flatten(1))
         _rotate(own[:, : 2 * heads], factors)
@@ -178,11 +180,11 @@ class FusedCapture:
         else:
             rule = AttentionRule(causal=False, reach=layer.reach, scaling=scaling)
             attention = end_to_end_attention(query[None], key[None], value[None], rows=places, rule=rule)[0]
-        _add_product(hidden, attention[:tokens].reshape(hidden.shape).to(self.dtype), layer.attention_output)
+        _add_product(hidden, attention[:tokens].reshape(hidden.shape), layer.attention_output)
 
     def _heads(self, states: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         """Queries or keys [tokens, hidden size], rotated: [attention heads, tokens, size]."""
-        heads = states.float().view(len(states), self.attention_heads, -1)
+        heads = states.view(len(states), self.attention_heads, -1)
         _rotate(heads, factors)
         return heads.transpose(0, 1)
 
@@ -190,12 +192,24 @@ class FusedCapture:
         return states if norm is None else layer_norm(states, norm.shape, norm, None, self.norm_eps)
 
 
+def _product(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """``states`` @ ``weights``, in the precision of the weights."""
+    if weights.dtype == torch.float32:
+        return states @ weights
+    count = len(states)
+    padded = states.new_zeros(
+        -(-count // _ROWS_OF_A_PRODUCT) * _ROWS_OF_A_PRODUCT, states.shape[1], dtype=weights.dtype
+    )
+    padded[:count] = states
+    return (padded @ weights)[:count]
+
+
 def _add_product(hidden: torch.Tensor, states: torch.Tensor, weights: torch.Tensor) -> None:
-    """Add ``states`` @ ``weights`` to ``hidden``, which is float32."""
-    if states.dtype == hidden.dtype:
+    """Add the product to ``hidden``, which is float32."""
+    if weights.dtype == torch.float32:
         hidden.addmm_(states, weights)
     else:
-        hidden.add_(states @ weights)
+        hidden.add_(_product(states, weights))
 
 
 def _rotate(states: torch.Tensor, rotary_factors: torch.Tensor) -> None:
@@ -294,8 +308,8 @@ def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
             attention_heads=heads,
             lower_layers=tuple(map(lower_layer, range(layer - 1))),
             attention_norm=attention_norm(layer - 1),
-            query=query.T.contiguous().to(dtype),
-            key=key.T.contiguous().to(dtype),
+            query=query.T.contiguous(),
+            key=key.T.contiguous(),
             kind=config.layer_types[layer - 1],
             rotations={
                 kind: _Rotation(

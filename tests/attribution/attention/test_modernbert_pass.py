@@ -185,15 +185,16 @@ def test_only_a_model_loaded_for_the_fused_pass_has_no_network(tmp_path):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("bfloat16", 0.01)])
 def test_bundled_encoder_gives_without_transformers_what_it_gives_with_it(dtype, tolerance):
-    options = ModelOptions(device="cpu", dtype=dtype)
-    fused, plain = (AttentionModel.from_pretrained(options, fused=one) for one in (True, False))
+    options = ModelOptions(device="cpu", dtype="float32")
+    fused = AttentionModel.from_pretrained(options.replaced(dtype=dtype), fused=True)
+    plain = AttentionModel.from_pretrained(options)
     directory = read_model_directory(options)
     rows = [model.encode(EXAMPLE_RECORD) for model in (fused, RowEncoder(directory))]
     assert rows[0].token_ids.tolist() == rows[1].token_ids.tolist()
     found, expected = (model.attribute(rows[:1], [len(EXAMPLE_RECORD.passages)])[0] for model in (fused, plain))
     np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=tolerance)
     np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=tolerance)
-    assert fused.provenance() == {**plain.provenance(), "forward_pass": "fused"}
+    assert fused.provenance() == {**plain.provenance(), "forward_pass": "fused", "dtype": dtype}
 
 
 @pytest.mark.usefixtures("either_processor")
