@@ -46,6 +46,7 @@ from attribeam.evaluation.runs import (
     with_all_layers,
 )
 from attribeam.logs.reader import add_log_arguments
+from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import print_lines
 from attribeam.schemas.errors import DataError, RunError, UsageError
 from attribeam.schemas.files import check_apart, writing
@@ -164,12 +165,13 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError(f"name a data set with --dataset, one of {', '.join(DATASETS)}, or run all with --suite")
     if args.output is not None and (args.output.is_dir() or not args.output.parent.is_dir()):
         raise UsageError(f"--output should be a file in an existing directory, was: {args.output}")
-    if args.output is not None:
-        check_apart(args.output, args.data.iterdir() if args.data.is_dir() else [args.data])
     if (args.audit is None) is (args.dataset == MARKS):
         raise UsageError(
             f"--audit DIR belongs to --dataset {MARKS}, which needs it: it finds the marked answers' texts"
         )
+    if args.output is not None:
+        read = [*args.data.iterdir()] if args.data.is_dir() else [args.data]
+        check_apart(args.output, [*read, *([] if args.audit is None else AuditDirectory.open(str(args.audit)).files)])
     args.measure = measure_of(args.dataset, args.measure)
     for name, (measures, default) in _MEASURES.items():
         if args.measure not in measures and getattr(args, name) != default:

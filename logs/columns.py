@@ -353,6 +353,8 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
 
 
 def _wider_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if any(map(pa.types.is_uint64, (one, other))) and any(map(pa.types.is_signed_integer, (one, other))):
+        return None  # no type of whole numbers holds both
     for checks in (_TEXT, (pa.types.is_integer,), (pa.types.is_floating,)):
         if all(any(check(kind) for check in checks) for kind in (one, other)):
             schemas = [pa.schema([("x", kind)]) for kind in (one, other)]

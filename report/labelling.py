@@ -262,7 +262,8 @@ def read_marks(files: Sequence[Path]) -> Marks:
         labels = {one.supported for one in own if one.supported is not None}
         disputed += len(labels) > 1
         if len(labels) == 1:
-            marks.append(Mark(name, chars, labels == {True}, source, str(own[0].row.get("text") or "")))
+            text = next(one.row.get("text") for one in own if one.supported is not None)
+            marks.append(Mark(name, chars, labels == {True}, source, str(text or "")))
     return Marks(tuple(marks), silent=sum(one.supported is None for one in said), disputed=disputed)
 
 

@@ -142,8 +142,15 @@ def unfinished_name() -> str:
 
 def check_apart(output: str | Path, paths: Iterable[str | Path]) -> None:
     """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
-    if Path(output).exists() and any(Path(path).exists() and Path(path).samefile(output) for path in paths):
+    if any(_is_same(path, output) for path in paths):
         raise UsageError(f"--output {output} is one of the files to read; name another one")
+
+
+def _is_same(path: str | Path, other: str | Path) -> bool:
+    try:
+        return Path(path).samefile(other)
+    except (OSError, ValueError):  # one is not there, is out of reach, or is no name of a file
+        return False
 
 
 @contextmanager

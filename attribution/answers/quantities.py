@@ -91,7 +91,8 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
             measure = measured[number.start]
-            readings = {(Kind.AMOUNT_OF_MEASURE if kind is Kind.AMOUNT else kind, size) for kind, size in readings}
+            own = {(Kind.AMOUNT_OF_MEASURE if kind is Kind.AMOUNT else kind, size) for kind, size in readings}
+            readings = own | readings if number.scale else own  # "3.5m" may be millions
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
@@ -105,6 +106,8 @@ def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
         yield Kind.AMOUNT if part or unit is None else Kind.AMOUNT_OF_TIME, amount
         if part:
             yield Kind.AMOUNT_OF_TIME, amount + more
+        if part and _MEASURE_UNIT.match(text, part.end()):
+            yield Kind.OTHER_AMOUNT, amount + more
         if unit:
             yield _duration(amount + more, unit[1])
 
@@ -153,7 +156,7 @@ _COUNTED_BEHIND = (
 _MEASURE_UNITS = rf"""
 fahrenheit 1=(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)
 celsius 1=(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)
-speed 1.609344=mph|miles\s(?:per|an)\shour 1=km/h|kmh|kph|kilomet(?:er|re)s\s(?:per|an)\shour
+speed 1.609344=mph|miles\s(?:per|an)\shour 1=km/h|kmh|kph|kms?\s(?:per|an)\shour|kilomet(?:er|re)s\s(?:per|an)\shour
 length 1609.344=miles?|mi 1000=kilomet(?:er|re)s?|kms? 0.3048=feet|foot|ft 0.9144=yards?|yds?
     0.0254=inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w) 0.001=millimet(?:er|re)s?|mm
     0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m{_COUNTED_BEHIND}
@@ -161,8 +164,8 @@ mass 453.59237=pounds?|lbs? 28.349523=ounces?|oz 1000=kilograms?|kilos?|kgs? 1=g
     1000000=tonnes?
 volume 3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
     0.236588=cups? 0.004929=teaspoons?|tsp 0.014787=tablespoons?|tbsp 0.473176=pints? 0.946353=quarts?
-area 0.40468564=acres? 1=hectares?|ha 0.0001=m[²2]|square\smet(?:er|re)s? 100=km[²2]|square\skilomet(?:er|re)s?
-    258.9988=square\smiles? 0.0000092903=square\sfeet
+area 0.40468564=acres? 1=hectares?|ha 0.0001=m(?:\^?2|²)|square\smet(?:er|re)s?
+    100=km(?:\^?2|²)|square\skilomet(?:er|re)s? 258.9988=square\smiles? 0.0000092903=square\sfeet
 data 1=megabytes?|(?-i:MB) 1000=gigabytes?|(?-i:GB) 1000000=terabytes?|(?-i:TB)
 data-rate 1=(?-i:[Mm]bps|Mbit/s|Mb/s) 1000=(?-i:[Gg]bps|Gbit/s|Gb/s)
 frequency 1=kHz|kilohertz 1000=MHz|megahertz 1000000=GHz|gigahertz
@@ -185,7 +188,10 @@ def _sized_units() -> Iterator[tuple[str, Decimal, str]]:
 
 
 _SIZED_UNITS = [*_sized_units()]
-_UNIT_END = r"\.?(?!\w|\s?/\s?(?!(?:day|week|serving|portion|person)\b)[a-z]|\sper\s(?:second|sec|minute|min|hour|h)\b)"
+_UNIT_END = (
+    r"\.?(?!\w|\^|\s?/\s?(?!(?:day|week|serving|portion|person)\b)[a-z]"
+    r"|\s(?:per|an?)\s(?:second|sec|minute|min|hour|h)\b)"
+)
 """A unit is not that of a rate, as in "mg/dl"; a dose per day counts as the dose."""
 _ANY_UNIT = rf"[\s-]?(?:{'|'.join(unit for _, _, unit in _SIZED_UNITS)}){_UNIT_END}"
 _MEASURE_UNIT = re.compile(

@@ -167,7 +167,7 @@ class FusedCapture:
         own = states[reach : reach + tokens]
         if layer.of_tokens is None:
             normed = self._normed(hidden, layer.attention_norm)
-            own.flatten(1).copy_(_product(normed, layer.query_key_value))
+            _product(normed, layer.query_key_value, out=own.flatten(1))
         else:
             torch.index_select(layer.of_tokens, 0, token_ids, out=own.flatten(1))
         _rotate(own[:, : 2 * heads], factors)
@@ -192,16 +192,17 @@ class FusedCapture:
         return states if norm is None else layer_norm(states, norm.shape, norm, None, self.norm_eps)
 
 
-def _product(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """``states`` @ ``weights``, in the precision of the weights."""
+def _product(states: torch.Tensor, weights: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+    """``states`` @ ``weights``, in the precision of the weights; float32 in ``out``."""
     if weights.dtype == torch.float32:
-        return states @ weights
+        return torch.mm(states, weights, out=out)
     count = len(states)
     padded = states.new_zeros(
         -(-count // _ROWS_OF_A_PRODUCT) * _ROWS_OF_A_PRODUCT, states.shape[1], dtype=weights.dtype
     )
     padded[:count] = states
-    return (padded @ weights)[:count]
+    product = (padded @ weights)[:count]
+    return product if out is None else out.copy_(product)
 
 
 def _add_product(hidden: torch.Tensor, states: torch.Tensor, weights: torch.Tensor) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,16 +53,17 @@ _COVERED, _ADDED = 0.8, 0.15
 """A claim of which one premise covers less than the first share, and a second sentence adds the second, is combined."""
 _MOSTLY_INVERTED = 0.5
 _MONTH = "|".join(name.capitalize() for name in MONTHS if len(name) > 3 or name == "may")
+_HALF_OF_DAY = r"[AaPp]\.?[Mm]\b\.?"
 _TIMES = re.compile(
-    rf"(?:\d{{1,2}}\s+)?\b(?:{_MONTH})\b(?:\s+\d{{1,2}}(?!\d))?(?:,?\s+\d{{4}})?|\b\d{{1,2}}:\d\d(?:\s?[ap]\.?m\b\.?)?"
-    rf"|\b\d{{1,2}}(?:\.\d\d)?\s?[ap]\.?m\b\.?|\b(?:1[0-9]|20)\d\d\b(?!\s*%)"
+    rf"(?:\d{{1,2}}\s+)?\b(?:{_MONTH})\b(?:\s+\d{{1,2}}(?!\d))?(?:,?\s+\d{{4}})?|\b\d{{1,2}}:\d\d(?:\s?{_HALF_OF_DAY})?"
+    rf"|\b\d{{1,2}}(?:\.\d\d)?\s?{_HALF_OF_DAY}|\b(?:1[0-9]|20)\d\d\b(?!\s*%)"
     rf"|\b(?:{'|'.join(day.capitalize() for day in WEEKDAYS)})s?\b|\bnoon\b|\bmidnight\b"
 )
 _NAME = re.compile(r"[A-Z][\w’'.-]*\w(?:[ -](?:(?:(?:of|the|de|von|van|and|&) )?[A-Z]|\d)[\w’'-]*)*")
 _PERCENT_BEHIND = re.compile(r"\s?(?:%|percent\b|per cent\b)")
 _CURRENCY_BEHIND = re.compile(r"\s?(?:euros?|dollars?|pounds?|cents?|pence|[€$£¢]|(?-i:EUR|USD|GBP)\b)", re.IGNORECASE)
 _BEFORE_AMOUNT = "$€£"
-_EMPHASIS, _LONGEST_UNIT = re.compile(r"[*`]"), 40
+_EMPHASIS, _LONGEST_UNIT = re.compile(r"[*`_~]"), 40
 _WORD_BEHIND = re.compile(r"[\s-]*([^\W\d_]+)")
 
 
@@ -119,9 +120,9 @@ class _Reasons:
     def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:
         """Whether all words that carry content stand in a row in the premise, as they do in the claim."""
         own = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
-        there = [word for place in premise.window for word in self._sentences.all[place].words if word[0].isalnum()]
-        matcher = SequenceMatcher(None, [*map(stem, own)], [*map(stem, there)], autojunk=False)
-        start, _, size = matcher.find_longest_match()
+        read = [one for place in premise.window for one in [self._sentences.all[place]]]
+        there = [stem for one in read for word, stem in zip(one.words, one.stems, strict=True) if word[0].isalnum()]
+        _, start, size = SequenceMatcher(None, there, [*map(stem, own)], autojunk=False).find_longest_match()
         return not any(map(carries_content, (*own[:start], *own[start + size :])))
 
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
@@ -129,16 +130,20 @@ class _Reasons:
         own_chars = [self._parsed.words[word] for word in words]
         own = [one for one in self._matcher.values_in(chars) if any(map(one.chars.overlaps, own_chars))]
         content = self._sentences.content_of(premise.window)
-        told = {stem(word) for word in re.findall(r"\w+", self._answer)}
         main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
         values = [one for one in own if isinstance(one, AnswerValue) or self._is_time(one)]
         values = [one for one in values if not one.is_repeated_by(one.parts_in(content))]
         names = [one for one in own if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main))]
-        return next(filter(None, (self._another(one, premise, told) for one in (*values, *names))), None)
+        return next(filter(None, (self._another(one, premise, self._told) for one in (*values, *names))), None)
+
+    @cached_property
+    def _told(self) -> set[str]:
+        return {stem(word) for word in re.findall(r"\w+", self._answer)}
 
     def _is_time(self, one: Value) -> bool:
-        is_written_so = _TIMES.fullmatch(one.chars.of(self._answer)) is not None
-        return is_written_so or (isinstance(one, AnswerValue) and one.is_time)
+        is_written_so = _TIMES.fullmatch(_EMPHASIS.sub("", one.chars.of(self._answer))) is not None
+        is_money = _is_behind_currency(self._answer, one.chars.char_start)
+        return (is_written_so and not is_money) or (isinstance(one, AnswerValue) and one.is_time)
 
     def _another(self, one: Value, premise: Premise, told: set[str]) -> _Why | None:
         """What the premise has instead of one value or name; None for nothing of its kind that the answer lacks."""
@@ -164,7 +169,7 @@ class _Reasons:
 
     def _other_time(self, chars: CharRange, premise: Premise, told: set[str]) -> str | None:
         """A date, a weekday or a time of day of the premise, as the one at ``chars`` is, if possible as precise."""
-        kind, parts = _kind_of_time(chars.of(self._answer))
+        kind, parts = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer)))
         times = [match.group().strip() for text in self._texts(premise) for match in _TIMES.finditer(text)]
         others = [(one, *_kind_of_time(one)) for one in times if not _is_told(one, told)]
         rivals = sorted((one for one in others if one[1] == kind), key=lambda one: one[2] != parts)
@@ -216,9 +221,9 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
     times = [CharRange(*match.span()) for match in _TIMES.finditer(text)]
     for one in number_quantities(numbers_in(text), text):
         start, end = one.start, one.end
-        if range_overlapping(CharRange(start, end), times) or text[max(start - 1, 0) : start].isalpha():
+        if text[max(start - 1, 0) : start].isalpha():
             continue
-        is_money = start > 0 and text[start - 1] in _BEFORE_AMOUNT
+        is_money = _is_behind_currency(text, start)
         percent, word = _PERCENT_BEHIND.match(text, end), _WORD_BEHIND.match(text, end)
         sort = next((kind for kind, _ in sorted(one.readings) if kind not in _PLAIN_KINDS), "")
         if is_money or _CURRENCY_BEHIND.match(text, end):
@@ -227,6 +232,10 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
             sort, end = "percent", percent.end()
         elif sort == Kind.MONTHS:
             sort = Kind.SECONDS
+        time = range_overlapping(CharRange(start, end), times)
+        is_year = time is not None and time.of(text).isdigit()
+        if time is not None and not (is_year and (sort or end > time.char_end)):
+            continue
         written, measured = text[start - is_money : end], text[start - is_money : word.end() if word else end]
         yield _Amount(CharRange(start, end), written.strip(), measured, stem(word[1]) if word else "", sort)
 
@@ -238,13 +247,17 @@ _PLAIN_KINDS = frozenset(
 
 def _kind_of_time(text: str) -> tuple[str, tuple[bool, ...]]:
     """Whether it is a "day" of the week, a time on the "clock" or a "date", and which parts a date has."""
-    words = text.lower().split()
-    if words[0].removesuffix("s") in WEEKDAYS:
+    words = re.findall(r"[a-z]+", text.lower())
+    if words and words[0].removesuffix("s") in WEEKDAYS:
         return "day", ()
-    has_month = not MONTHS.keys().isdisjoint(word.strip(",.") for word in words)
+    has_month = not MONTHS.keys().isdisjoint(words)
     if not has_month and not re.search(r"\d{4}|century", text):
         return "clock", ()
     return "date", (has_month, re.search(r"\d{4}", text) is not None, re.search(r"\b\d{1,2}(?!\d)", text) is not None)
+
+
+def _is_behind_currency(text: str, start: int) -> bool:
+    return start > 0 and text[start - 1] in _BEFORE_AMOUNT
 
 
 def _is_told(text: str, told: set[str]) -> bool:
@@ -407,7 +420,12 @@ class _ReadAnswer:
         numbers = [premise.numbers for premise in self.premises]
         self.to_score = AnswerToScore(signals, [*self.own.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
+        self._copied: dict[int, tuple[float, int | None]] = {}
         self.reasons = _Reasons(row, sentences, answer.matcher, self._literal)
+
+    @cached_property
+    def _stated(self) -> str:
+        return hide_ranges(self.row.record.answer, self.row.parsed.marked)
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""
@@ -440,8 +458,10 @@ class _ReadAnswer:
 
     def _in_another_language(self, found: SpanEvidence, claim: SpanEvidence) -> dict[str, Any]:
         """Supported by the passage that the span's claim copies, which becomes its best; else no claim, not judged."""
-        stated = hide_ranges(self.row.record.answer, self.row.parsed.marked)
-        copied_share, index = self._literal.copied(claim.chars.of(stated), preferred=claim.top_passage_index)
+        if claim.span_index not in self._copied:
+            stated = claim.chars.of(self._stated)
+            self._copied[claim.span_index] = self._literal.copied(stated, preferred=claim.top_passage_index)
+        copied_share, index = self._copied[claim.span_index]
         if index is None or copied_share < _COPIED_SHARE:
             return {"claim_index": None, "support": Support.NOT_JUDGED}
         return {

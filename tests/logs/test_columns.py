@@ -125,6 +125,15 @@ def test_extra_columns_must_have_one_type_in_all_files():
         check_same_extra_fields(maps)
 
 
+def test_no_extra_column_holds_whole_numbers_that_one_type_cannot():
+    maps = {
+        file: map_of(LOG_SCHEMA.append(pa.field("region", kind)), extra_columns=("region",))
+        for file, kind in {"a.parquet": pa.int64(), "b.parquet": pa.uint64()}.items()
+    }
+    with pytest.raises(LogFormatError, match=r"is int64 in a\.parquet and uint64 in b\.parquet"):
+        check_same_extra_fields(maps)
+
+
 @pytest.mark.parametrize(
     ("kinds", "shared"),
     [
