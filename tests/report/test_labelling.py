@@ -17,7 +17,8 @@ from tests.report.made_audit import ANSWER, made_audit, supported_span, told_spa
 from attribeam.pipeline.command_line import main
 from attribeam.report.labelling import Mark, cohen_kappa, krippendorff_alpha, marks_by_answer, read_marks
 from attribeam.schemas import CharRange, RowSource, Support
-from attribeam.schemas.errors import DataError, ExitCode
+from attribeam.schemas.errors import DataError, ExitCode, UsageError
+from attribeam.schemas.files import check_apart
 
 
 def export(audit, output, *options, tool="label-studio"):
@@ -110,7 +111,15 @@ def test_chosen_records_are_exported_and_unknown_ids_are_counted(audit, tmp_path
     assert "2 answers of the 3 ids of --records were audited" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["export --format argilla", "report", "report --format csv"])
+def test_name_that_no_file_has_is_apart_from_every_file(tmp_path):
+    check_apart(tmp_path, ["x" * 300, "a\0b", tmp_path / "nothing"])
+    with pytest.raises(UsageError, match="is one of the files to read"):
+        check_apart(tmp_path, ["x" * 300, tmp_path / "."])
+
+
+@pytest.mark.parametrize(
+    "command", ["export --format argilla", "report", "report --format csv", "evaluate --dataset marks --data no.jsonl"]
+)
 def test_no_file_of_the_audit_and_no_log_of_it_is_replaced(audit, capsys, command):
     files = [audit.log, *(path for path in audit.root.rglob("*") if path.suffix in (".json", ".parquet"))]
     before = [path.read_bytes() for path in files]
