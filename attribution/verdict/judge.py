@@ -120,8 +120,8 @@ class _Reasons:
     def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:
         """Whether all words that carry content stand in a row in the premise, as they do in the claim."""
         own = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
-        read = [one for place in premise.window for one in [self._sentences.all[place]]]
-        there = [stem for one in read for word, stem in zip(one.words, one.stems, strict=True) if word[0].isalnum()]
+        window = [self._sentences.all[place] for place in premise.window]
+        there = [own for one in window for word, own in zip(one.words, one.stems, strict=True) if word[0].isalnum()]
         _, start, size = SequenceMatcher(None, there, [*map(stem, own)], autojunk=False).find_longest_match()
         return not any(map(carries_content, (*own[:start], *own[start + size :])))
 
@@ -134,26 +134,29 @@ class _Reasons:
         values = [one for one in own if isinstance(one, AnswerValue) or self._is_time(one)]
         values = [one for one in values if not one.is_repeated_by(one.parts_in(content))]
         names = [one for one in own if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main))]
-        return next(filter(None, (self._another(one, premise, self._told) for one in (*values, *names))), None)
+        return next(filter(None, (self._another(one, premise) for one in (*values, *names))), None)
 
     @cached_property
     def _told(self) -> set[str]:
         return {stem(word) for word in re.findall(r"\w+", self._answer)}
+
+    def _is_told(self, text: str) -> bool:
+        return self._told.issuperset(map(stem, re.findall(r"\w+", text)))
 
     def _is_time(self, one: Value) -> bool:
         is_written_so = _TIMES.fullmatch(_EMPHASIS.sub("", one.chars.of(self._answer))) is not None
         is_money = _is_behind_currency(self._answer, one.chars.char_start)
         return (is_written_so and not is_money) or (isinstance(one, AnswerValue) and one.is_time)
 
-    def _another(self, one: Value, premise: Premise, told: set[str]) -> _Why | None:
+    def _another(self, one: Value, premise: Premise) -> _Why | None:
         """What the premise has instead of one value or name; None for nothing of its kind that the answer lacks."""
         if self._is_time(one):
-            expected = self._other_time(one.chars, premise, told)
+            expected = self._other_time(one.chars, premise)
             return _Why(UnsupportedReason.OTHER_TIME, expected) if expected else None
         if isinstance(one, AnswerValue):
-            expected = self._other_amount(one.chars, premise, told)
+            expected = self._other_amount(one.chars, premise)
             return _Why(UnsupportedReason.OTHER_VALUE, expected) if expected else None
-        names = [name for name in self._names(premise) if told.isdisjoint(map(stem, name.split()))]
+        names = [name for name in self._names(premise) if self._told.isdisjoint(map(stem, name.split()))]
         as_long = [name for name in names if len(name.split()) == len(one.parts)]
         return _Why(UnsupportedReason.OTHER_ENTITY, next(iter(as_long), names[0])) if names else None
 
@@ -167,15 +170,15 @@ class _Reasons:
             return _Why(UnsupportedReason.REVERSED, expected)
         return None
 
-    def _other_time(self, chars: CharRange, premise: Premise, told: set[str]) -> str | None:
+    def _other_time(self, chars: CharRange, premise: Premise) -> str | None:
         """A date, a weekday or a time of day of the premise, as the one at ``chars`` is, if possible as precise."""
         kind, parts = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer)))
         times = [match.group().strip() for text in self._texts(premise) for match in _TIMES.finditer(text)]
-        others = [(one, *_kind_of_time(one)) for one in times if not _is_told(one, told)]
+        others = [(one, *_kind_of_time(one)) for one in times if not self._is_told(one)]
         rivals = sorted((one for one in others if one[1] == kind), key=lambda one: one[2] != parts)
         return rivals[0][0] if rivals else None
 
-    def _other_amount(self, chars: CharRange, premise: Premise, told: set[str]) -> str | None:
+    def _other_amount(self, chars: CharRange, premise: Premise) -> str | None:
         """An amount of the premise of the sort of the one at ``chars``, if possible one that counts the same thing."""
         written = self._answer[max(chars.char_start - 1, 0) : chars.char_end + _LONGEST_UNIT]
         own = next(_amounts_in(_EMPHASIS.sub("", written)), None)
@@ -184,8 +187,8 @@ class _Reasons:
             for passage in self._texts(premise)
             for one in _amounts_in(passage)
             if own is None or one.sort == own.sort
-            for text in [one.text if not _is_told(one.text, told) else one.measured]
-            if not _is_told(text, told)
+            for text in [one.text if not self._is_told(one.text) else one.measured]
+            if not self._is_told(text)
         ]
         rivals.sort(key=lambda one: own is None or not own.behind or one[0].behind != own.behind)
         return rivals[0][1] if rivals else None
@@ -258,10 +261,6 @@ def _kind_of_time(text: str) -> tuple[str, tuple[bool, ...]]:
 
 def _is_behind_currency(text: str, start: int) -> bool:
     return start > 0 and text[start - 1] in _BEFORE_AMOUNT
-
-
-def _is_told(text: str, told: set[str]) -> bool:
-    return told.issuperset(map(stem, re.findall(r"\w+", text)))
 
 
 _COPIED_SHARE = 0.8
