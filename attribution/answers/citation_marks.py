@@ -49,7 +49,7 @@ _TAGGED = CERTAIN | PointerKind.LABEL | PointerKind.PLACE
 _URL_IN_LINK = r"\((?P<url>[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)"
 _SQUARE = re.compile(
     rf"!?\[(?P<inner>\[[^\[\]\n]{{1,200}}\](?:\([^()\s]{{0,300}}\))?|[^\[\]\n]{{1,200}})\](?:{_URL_IN_LINK}|\[(?P<reference>(?!\^?[\d{SUPERSCRIPT}])[^\[\]\n]{{1,60}})\])?"
-    r"|［(?P<wide>[^［］\n]{1,100})］|〔(?P<shell>[^〔〕\n]{1,100})〕|⟦(?P<double>[^⟦⟧\n]{1,100})⟧"
+    r"|\\\[(?P<escaped>[^\[\]\\\n]{1,60})\\\]|［(?P<wide>[^［］\n]{1,100})］|〔(?P<shell>[^〔〕\n]{1,100})〕|⟦(?P<double>[^⟦⟧\n]{1,100})⟧"
 )
 _ROUND = re.compile(r"[(（](?P<inner>(?:[^()（）\n]|\((?:[^()\n]|\([^()\n]{0,100}\)){0,300}\)){1,300})[)）]")
 _WIDE = re.compile(r"【(?P<inner>[^【】\n]{1,120})】|〖(?P<other>[^〖〗\n]{1,100})〗")
@@ -92,7 +92,7 @@ _HASH = re.compile(
     r"(?<=[\w.!?)%°])[ \t]+(?:\\?[#*@→↗]|ref\.?\s)\s?(?P<inner>\d{1,3}(?:,\s?[#*]?\d{1,3})*)(?=\s*(?:[.,;!?]|\n|$))"
 )
 _RAISED_UNIT = re.compile(
-    r"(?:(?<![^\W\d_])[^\W\d_]{1,2}|[\d)\]}|µ]|(?<![^\W\d_])(?:km|cm|mm|dm|nm|hm|ft|yd|mi|in|sec|s|inch(?:es)?|foot|feet|yards?|miles?"
+    r"(?:(?<![^\W\d_])(?!(?:as|be|by|do|go|he|is|it|me|no|of|on|so|to|up|us|we)$)[^\W\d_]{1,2}|[\d)\]}|µ]|(?<![^\W\d_])(?:km|cm|mm|dm|nm|hm|ft|yd|mi|in|sec|s|inch(?:es)?|foot|feet|yards?|miles?"
     r"|met(?:er|re)s?|(?:centi|kilo|milli)met(?:er|re)s?|seconds?|chi|log|sin|cos|tan|sigma|lambda|theta|pi|eta|rho"
     r"|square|cubic))$",
     re.IGNORECASE,
@@ -165,8 +165,9 @@ def citation_marks(answer: str, passages: Sequence[Passage] = ()) -> tuple[Citat
     """The marks of an answer, ascending and disjoint.
 
     Numbers count from 1, or from 0 in an answer that cites a 0; where the answer lists its sources by number, its own
-    list says what a number means. Nothing in code is a mark, and an answer that would be nothing but marks has none
-    apart from those that say "source": it may be what was asked for.
+    list says what a number means. They are ids of passages where all of them are, or where there are fewer passages.
+    Nothing in code is a mark, and an answer that would be nothing but marks has none apart from those that say
+    "source": it may be what was asked for.
     """
     return _Marks(answer, PassageNames(passages)).marks()
 
@@ -199,10 +200,12 @@ class _Marks:
                 runs.append([mark])
         own = {key: value for entries in self._sources.lists for key, value in entries.items()}
         from_zero = any(0 in mark.pointers.numbers for mark in marks)
+        bare = [number for mark in marks if mark.kinds == PointerKind.NUMBER for number in mark.pointers.numbers]
+        by_id = all(map(self._names.with_id, bare)) or max(bare, default=0) > self._names.count
         return tuple(
             CitationMark(
                 CharRange(mark.start, mark.end),
-                self._passages(mark.pointers, own, from_zero=from_zero),
+                self._passages(mark.pointers, own, from_zero=from_zero, by_id=by_id),
                 mark.style in _CLOSING,
             )
             for run in runs
@@ -225,12 +228,16 @@ class _Marks:
                 run[-1] = replace(run[-1], end=end)
                 return run
 
-    def _passages(self, pointers: Pointers, own: dict[str, Pointers], *, from_zero: bool) -> tuple[int, ...]:
+    def _passages(
+        self, pointers: Pointers, own: dict[str, Pointers], *, from_zero: bool, by_id: bool
+    ) -> tuple[int, ...]:
         numbered: list[int] = []
         for number in pointers.numbers:
             listed = own.get(str(number), NOTHING).named
             numbered += listed or [number if from_zero else number - 1]
-        places = pointers.named or (*pointers.from_zero, *numbered)
+        ids = tuple(index for number in pointers.numbers for index in self._names.with_id(number))
+        named = () if not by_id and pointers.named == ids else pointers.named
+        places = named or (*pointers.from_zero, *numbered)
         return tuple(dict.fromkeys(index for index in places if 0 <= index < self._names.count))
 
     def _disjoint(self) -> list[Mark]:
@@ -276,11 +283,13 @@ class _Marks:
             start = match.start() + match.group().index(inner)
             inner = self._answer[start : start + len(inner)]
             pointers = self._pointers_of_bracket(match, inner)
-            mark = None if pointers is None else Mark(match.start(), match.end(), pointers, style)
+            second = self._names.pointers(groups.get("reference") or "")  # [doc1][doc3]; else the label of a link
+            end = match.end() if second is None else match.start("reference") - 1
+            mark = None if pointers is None else Mark(match.start(), end, pointers, style)
             verdict = False if mark is None else is_mark(mark, inner)
             if mark is not None and verdict is not False:
                 yield mark if verdict else replace(mark, style="perhaps")
-                position = match.end()
+                position = end
             else:
                 position = match.start() + 1
 

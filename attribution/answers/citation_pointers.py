@@ -318,7 +318,7 @@ class PassageNames:
             case "number":
                 ids = [self._numeric_ids.get(part.strip(" ^"), ()) for part in text.split(",")]
                 named = tuple(index for indices in ids for index in indices)
-                return Pointers(PointerKind.NUMBER, named, () if named else _numbers(text))
+                return Pointers(PointerKind.NUMBER, named, _numbers(text))
             case _:
                 named = self._by_name(text)
                 numbered = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)
@@ -351,6 +351,10 @@ class PassageNames:
         beginnings = (f"{one.passage_id} {one.title or ''} {one.text[:_BEGINNING]}" for one in self._passages)
         words = ({word.casefold() for word in _WORD.findall(beginning)} for beginning in beginnings)
         return tuple(index for index, some in enumerate(words) if wanted <= some)
+
+    def with_id(self, number: int) -> tuple[int, ...]:
+        """The passage with this number as its id, unless the ids only count the passages."""
+        return self._numeric_ids.get(str(number), ())
 
     def has_in_text(self, text: str) -> bool:
         """Whether a passage says this in its text, word by word."""

@@ -150,10 +150,11 @@ class SourceLines:
         pointers = self._names.pointers(plain) if plain else None
         if pointers is not None:
             return pointers
-        links = [*LINKS.finditer(text), *_ADDRESS.finditer(text)]
-        if links:
-            linked = self._names.pointers(without_links(links[0].group()))
-            return Pointers(PointerKind.ADDRESS, (linked.named if linked else ()) or self._named_at_start(plain))
+        linked = [link_passages(link, self._names) for link in LINKS.finditer(text)]
+        addresses = (self._names.pointers(address.group()) for address in _ADDRESS.finditer(plain))
+        linked += [address.named if address else () for address in addresses]
+        if linked:
+            return Pointers(PointerKind.ADDRESS, next(filter(None, linked), ()) or self._named_at_start(plain))
         named = self._named_at_start(plain)
         if is_item and (named or _is_title(plain)) and len(plain.split()) <= 2 * _MOST_WORDS_OF_TITLE:
             return Pointers(PointerKind.TITLE, named)

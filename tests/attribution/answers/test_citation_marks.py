@@ -77,7 +77,8 @@ MARKS = [
     ("[Source](https://help.example.com/hours)", [2]), ("[Source 2](https://example.org)", [1]),
     ("(https://help.example.com/hours)", [2]), ("[https://help.example.com/hours]", [2]),
     ("<https://help.example.com/hours>", [2]), ("(Source: https://help.example.com/hours)", [2]),
-    ("(doi:10.1000/xyz123)", []), ("[1][ref-one]", [0]),
+    ("(doi:10.1000/xyz123)", []), ("[1][ref-one]", [0]), ("[doc1][doc3]", [0, 2]), ("[citation:1][citation:2]", [0, 1]),
+    ("[kettle.pdf][house_rules.md]", [0, 1]), ("\\[1\\]", [0]), ("\\[2, 3\\]", [1, 2]),
     # Tags and tokens
     ("<sup>1</sup>", [0]), ("<sup>[1]</sup>", [0]), ("<sup>1,2</sup>", [0, 1]),
     ('<sup><a href="#fn2">2</a></sup>', [1]), ('<a href="#ref1">[1]</a>', [0]), ("<cite>2</cite>", [1]),
@@ -216,9 +217,20 @@ def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites(statement):
     assert shown(f"{statement} [1].") == f"{statement}."
 
 
+def test_a_superscript_behind_a_short_word_cites_and_behind_a_unit_does_not():
+    assert shown("The house permits it². A lock holds 5 in³.") == "The house permits it. A lock holds 5 in³."
+
+
 def test_a_list_of_the_answers_own_says_what_its_numbers_mean():
     answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]
+
+
+def test_links_in_a_list_of_the_answers_own_name_passages_by_their_addresses():
+    passages = (KETTLE, Passage("b", None, "https://example.org/b"), Passage("c", None, "https://example.org/c"))
+    listed = "1. [Care](https://example.org/c)\n2. Rules: https://example.org/b"
+    marks = citation_marks(f"It boils [1]. Dogs may stay [2].\n\n**Sources**\n{listed}", passages)
+    assert [mark.passages for mark in marks] == [(2,), (1,), (2, 1)]
 
 
 def test_an_answer_that_cites_a_zero_counts_from_zero():
@@ -226,9 +238,16 @@ def test_an_answer_that_cites_a_zero_counts_from_zero():
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)] == [(0,), (1,)]
 
 
-def test_ids_that_are_numbers_win_over_counting():
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
+        ("It is [7]. It was [1].", [1, 0]),
+    ],
+)  # fmt: skip
+def test_numbers_are_ids_where_all_are_or_passages_are_too_few(answer, named):
     passages = (Passage("a", None, "2"), Passage("b", None, "7"))
-    assert [mark.passages for mark in citation_marks("It is [2]. It was [7].", passages)] == [(0,), (1,)]
+    assert [one for mark in citation_marks(answer, passages) for one in mark.passages] == named
 
 
 def test_an_answer_that_is_a_name_or_an_address_is_no_mark():
