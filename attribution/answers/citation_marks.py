@@ -165,9 +165,9 @@ def citation_marks(answer: str, passages: Sequence[Passage] = ()) -> tuple[Citat
     """The marks of an answer, ascending and disjoint.
 
     Numbers count from 1, or from 0 in an answer that cites a 0; where the answer lists its sources by number, its own
-    list says what a number means. They are ids of passages where all of them are, or where there are fewer passages.
-    Nothing in code is a mark, and an answer that would be nothing but marks has none apart from those that say
-    "source": it may be what was asked for.
+    list says what a number means. They are ids of passages where all of them are, or where one is larger than the count
+    of passages. Nothing in code is a mark, and an answer that would be nothing but marks has none apart from those that
+    say "source": it may be what was asked for.
     """
     return _Marks(answer, PassageNames(passages)).marks()
 

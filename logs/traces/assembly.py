@@ -5,6 +5,7 @@ A row has a question, an answer, and the retrieved passages that the answer rest
 
 from __future__ import annotations
 
+import json
 import pickle
 import sqlite3
 import tempfile
@@ -430,9 +431,11 @@ def _tool_outputs(tree: Tree) -> Iterator[Document]:
     """What tools returned: their spans, or else the messages of tools after the last question."""
     tools = [span for span in tree.spans if span.role is Role.TOOL]
     for span in tools:
-        text = answer_of(span.output)
-        if text is not None:
-            yield Document(text, span.name or None, span.span_id)
+        found = documents_of(span.output) or ()
+        if span.output and (not found or any(one.text is None for one in found)):
+            found = (Document(json.dumps(span.output, ensure_ascii=False)),)
+        for one in found:
+            yield one._replace(title=one.title or span.name or None, passage_id=one.passage_id or span.span_id)
     if not tools:
         talks = (span.input for span in tree.spans if span.role in _SPEAKING and messages_of(span.input) is not None)
         yield from tool_passages(text for asked in map(question_of, talks) if asked for text in asked.tool_texts)

@@ -9,8 +9,18 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces import at, first_of, is_nothing, nested, number_or_none, parsed, text_or_none
-from attribeam.logs.traces.messages import Asked
+from attribeam.logs.traces import (
+    at,
+    first_of,
+    is_nothing,
+    nested,
+    number_or_none,
+    object_of,
+    opened_text,
+    parsed,
+    text_or_none,
+)
+from attribeam.logs.traces.messages import Asked, content_text
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "
@@ -19,14 +29,17 @@ TEXT_KEYS = words(
 SOURCE_KEYS = words(
     "retrieval_context retrieved_contexts retrieved_context retrieved_documents retrieved_docs "
     "retrieved_passages retrieved_chunks retrieved_nodes documents docs passages contexts "
-    "source_documents source_nodes nodes chunks ctxs context"
+    "source_documents source_nodes nodes chunks ctxs retrieval_results retrievalResults context"
 )
 """Keys that hold documents also where no retriever is logged."""
-LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits context output outputs result data"))
+LIST_KEYS = (
+    *SOURCE_KEYS[:-1],
+    *words("results matches hits points objects context output outputs result data value"),
+)
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = ("document", "node", "doc", "kwargs", "payload", "_source", "text_resource")
+_INNER_KEYS = words("document node doc kwargs payload entity properties _source text_resource")
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
 _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
 _COLUMN_TITLES = ("title", "titles")
@@ -65,7 +78,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
 
     A plain text is one document. A document may be a text or an object, and may have only an id.
     """
-    value = parsed(value)
+    value = opened_text(parsed(value))
     if isinstance(value, str):
         return (Document(value),) if value.strip() else None
     if depth > _DEEPEST:
@@ -106,11 +119,13 @@ def document_of(value: object) -> Document | None:
                 own_id = text_or_none(first_of(value, _ID_KEYS))
                 score = number_or_none(first_of(value, _SCORE_KEYS))
                 return found._replace(passage_id=found.passage_id or own_id, score=_either(found.score, score))
-    metadata = parsed(value.get("metadata"))
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = object_of(first_of(value, ("metadata", "meta")))
     named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
-    text = next((one for one in named if isinstance(one, str)), None)
+    texts = (one if isinstance(one, str) else content_text(one) or None for one in named)
+    text = next((one for one in texts if one is not None), None)
     passage_id = text_or_none(first_of(value, _ID_KEYS)) or text_or_none(first_of(metadata, _METADATA_ID_KEYS))
+    if text is not None and passage_id is None:
+        passage_id = text_or_none(first_of(value, _METADATA_ID_KEYS))
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
     if text is None and passage_id is None:
         return None
@@ -274,7 +289,7 @@ _ASKED = _tag("question|query|user_question|user_query")
 
 _HEADING = re.compile(
     r"[ \t]*+(?:#{1,6}[ \t]*+)?(?:\*\*)?(?:"
-    r"(?P<passages>(?:(?:relevant|retrieved|reference|supporting|provided)[ \t]+)?"
+    r"(?P<passages>(?:[^:\n]{0,200}\bfollowing[ \t]+)?(?:(?:relevant|retrieved|reference|supporting|provided)[ \t]+)?"
     r"(?:contexts?|documents|passages|sources|excerpts|search results|context information|knowledge base|background))"
     r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query))"
     r"|(?:user|human|assistant|(?:helpful |final |your )?answer|response|instructions?|(?:chat |conversation )?history)"
@@ -289,6 +304,7 @@ _LABEL = re.compile(
     r"(?:[ \t]+|$)",
     re.IGNORECASE,
 )
+_DIGITS = re.compile(r"\d+")
 _MEMBER = re.compile(r"[a-z_]+: .*")
 """A line of the metadata that LlamaIndex sets above a text, with an empty line between them."""
 
@@ -301,20 +317,22 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     else by empty lines.
     """
     lines = prompt.split("\n")
-    block = tagged = next(_tagged(prompt, _BLOCK), None)
+    block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
     if block is None:
         block = "\n".join(f"<doc>{one}</doc>" for one in _tagged(prompt, _ITEM)) or None
     if block is None:  # what stands between two lines of dashes, or behind the only one
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
         ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
         block = ruled or _under(lines, "passages") or _requested(lines)
-    passages = [] if block is None else _split(block)
+    listed = opened_text((block or "").strip())
+    passages = documents_of(listed) if listed and not isinstance(listed, str) else None
+    passages = passages or tuple(map(Document, _split(block or "")))
     if not passages:
         return None
     below = (_under(lines, "question") or "").strip()
     asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
     behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
-    return PromptParts(tuple(map(Document, passages)), asked.strip() or behind.strip() or None)
+    return PromptParts(passages, asked.strip() or behind.strip() or None)
 
 
 def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
@@ -356,8 +374,12 @@ def _split(block: str) -> list[str]:
     if items:
         return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
     lines = block.strip().split("\n")
-    if _LABEL.match(lines[0]):
-        labels = [_LABEL.match(line) for line in lines]
+    if first := _LABEL.match(lines[0]):
+        kind = _DIGITS.sub("0", first.group().rstrip())  # a passage may have a numbered list itself
+        labels = [
+            found if found and _DIGITS.sub("0", found.group().rstrip()) == kind else None
+            for found in map(_LABEL.match, lines)
+        ]
         return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
     rules = [_RULE.fullmatch(line) is not None for line in lines]
     by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)

@@ -141,8 +141,8 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
 
 def _observation(record: Record) -> Record:
     """An observation with what it was given and gave; an empty text is how the export writes that there is none."""
-    sides = {side: None if record.get(side) == "" else parsed(record.get(side)) for side in ("input", "output")}
-    return {**record, **sides}
+    given, gave = (None if record.get(side) == "" else parsed(record.get(side)) for side in ("input", "output"))
+    return {**record, "input": _only_argument(given), "output": gave}
 
 
 LANGFUSE = SpanFormat(
@@ -276,6 +276,10 @@ MLFLOW = SpanFormat(
 _NO_TRACE_ID = "span should name its trace in context.trace_id or trace_id, names none"
 _MESSAGES_EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
+_SPOKEN_EVENTS = {f"gen_ai.{one}.message": one for one in ("system", "user", "assistant", "tool")} | {
+    "gen_ai.choice": "assistant"
+}
+"""Events of conventions up to 1.36, one for each message, and by whom."""
 _RESULT_EVENTS = ("db.query.result", "db.search.result")
 """Events of OpenLLMetry, one for each document that a vector store found."""
 _OTLP_LISTS = (
@@ -319,17 +323,24 @@ def _opened_cell(name: str, value: object) -> object:
 def _whole_attributes(span: Record) -> dict[str, object]:
     """The attributes of a span, with what its events say of messages, and of the results of a vector store."""
     whole: dict[str, object] = {}
+    messages: dict[str, list[Record]] = {}
     documents = []
     for event in objects_in(span.get("events")):
         own, name = otlp_attributes(event.get("attributes")), str(event.get("name"))
         if name == _MESSAGES_EVENT:
             whole.update(own)
+        elif name in _SPOKEN_EVENTS:
+            said = {**own, **object_of(own.get("gen_ai.event.content"))}
+            content = parsed(first_of({**said, **object_of(said.get("message"))}, ("content", "message")))
+            side = "output" if name == "gen_ai.choice" else "input"
+            listed = messages.setdefault(f"gen_ai.{side}.messages", [])
+            listed.append({"role": _SPOKEN_EVENTS[name], "content": content})
         elif name in _RESULT_EVENTS:
             result = {key.removeprefix(f"{name}."): one for key, one in own.items()}
             documents.append({**result, "metadata": result.get("metadata") or result.get("entity")})
     if documents:
         whole["gen_ai.retrieval.documents"] = documents
-    return whole | otlp_attributes(parsed(span.get("attributes")))
+    return messages | whole | otlp_attributes(parsed(span.get("attributes")))
 
 
 def _openinference_spans(record: Record) -> Iterator[Record]:
@@ -410,6 +421,8 @@ def _otel_spans(record: Record) -> Iterator[Record]:
             given = at(own, "input", "messages") or own.get("prompt")
             gave = at(own, "output", "messages") or own.get("completion")
         given, gave = (at(own, "retrieval", "query", "text"), None) if retrieves else (parsed(given), parsed(gave))
+        if (instructions := parsed(own.get("system_instructions"))) and isinstance(given, list):
+            given = [{"role": "system", "content": instructions}, *given]
         entity = at(whole, "attributes", "traceloop", "entity")
         yield {
             **whole,
@@ -422,7 +435,7 @@ def _otel_spans(record: Record) -> Iterator[Record]:
 
 
 def _only_argument(value: object) -> object:
-    """What a function was given that OpenLLMetry traces: its only argument, or those with names."""
+    """What a function was given that a decorator traces: its only argument, or those with names."""
     if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
         return value
     listed = value.get("args")

@@ -42,7 +42,7 @@ _SPEAKER_NAMES = {
     Speaker.SYSTEM: "system developer systemmessage",
 }
 _SPEAKERS = {name: speaker for speaker, names in _SPEAKER_NAMES.items() for name in names.split()}
-_TEXT_PARTS = (None, "text", "input_text", "output_text")
+_TEXT_PARTS = ("text", "input_text", "output_text")
 _TOOL_PARTS = ("tool_call_response", "tool_result", "function_call_output")
 _SILENT_ITEMS = ("function_call", "reasoning", "tool_call", "tool_use", "thinking")
 _DEEPEST = 8
@@ -105,7 +105,7 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
         return ""
     if "message_content" in content:
         return content_text(content["message_content"], glue, depth + 1)
-    if content.get("type") not in _TEXT_PARTS:
+    if str(content.get("type") or "text").lower() not in _TEXT_PARTS:
         return ""
     for name in ("text", "content", "value", "parts"):
         if content.get(name) is not None:
@@ -122,8 +122,9 @@ def _messages_in(one: object) -> list[Message] | None:
     if not isinstance(one, dict):
         return None
     item: Mapping[str, Any] = nested(one) if any("." in key for key in one) else one
-    if isinstance(item.get("message"), dict):
-        item = item["message"]
+    inner = next((item[name] for name in ("message", "item") if isinstance(item.get(name), dict)), None)
+    if inner is not None:
+        item = inner
     elif isinstance(item.get("kwargs"), dict):
         place = item.get("id")  # LangChain's: the last part of it is the class
         item = {
@@ -176,11 +177,11 @@ QUESTION_KEYS = words(
 )
 ANSWER_KEYS = words(
     "answer final_answer response output outputs output_text result completion generation reply "
-    "return_values messages output_messages message text content choices generations candidates"
+    "return_values messages output_messages message text content choices generations candidates replies"
 )
-_CHOICES = ("choices", "generations", "candidates")
+_CHOICES = ("choices", "generations", "candidates", "replies")
 _HISTORY_KEYS = ("chat_history", "history", "messages")
-_NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status"})
+_NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status", "error"})
 _DEEPEST_TEXT = 8
 
 
@@ -231,10 +232,12 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
         return answer_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
     if not isinstance(value, dict):
         return None
-    if isinstance(value.get("kwargs"), dict):
+    if isinstance(value.get("kwargs"), dict) and value.keys().isdisjoint(ANSWER_KEYS):
         return answer_of(value["kwargs"], depth=depth + 1)
     if isinstance(value.get("parts"), list):
         return content_text(value["parts"], "") or None
+    if messages := messages_of([value]):
+        return messages[-1].text
     for key in ANSWER_KEYS:
         one = value.get(key)
         while key in _CHOICES and isinstance(one, list) and one:

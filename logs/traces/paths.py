@@ -219,6 +219,13 @@ PROVIDERS: Mapping[str, Provider] = {
         answer="response.main_output",
         way_out="instrument the method that retrieves, and give it a name with retrieve or search",
     ),
+    "chat": Provider(
+        mark="response.choices[0].message || response.output.message",
+        question=("request.messages",),
+        passages="response.search_results[].{text: snippet, title: title, passage_id: url}",
+        answer="response.choices[0].message || response.output.message",
+        way_out='mark them in the prompt as context, or log them beside the response as "contexts"',
+    ),
 }
 """By the names that ``--preset`` knows; docs/importing_logs.md shows each."""
 

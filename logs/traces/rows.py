@@ -217,8 +217,9 @@ class Rows:
         found = _at(paths.passages, whole) or chosen(whole, PASSAGES, _documents)
         asked = _asked("", given.raw) if paths.question else given.value
         answer = _answer("", gave.raw) if paths.answer else gave.value
-        if not answer and (messages := messages_of(_conversation_or_text("", given.raw))) is not None:
-            answer = answered(messages)
+        if not answer or gave.is_last:
+            spoken = answered(messages_of(_conversation_or_text("", given.raw)) or [])
+            answer, gave = (spoken, Choice()) if spoken else (answer, gave)
         passages = documents_of(found.raw) if paths.passages else _with_ids(found, whole)
         notes = [_choice_note(given, QUESTION), _choice_note(gave, ANSWER), _choice_note(found, PASSAGES)]
         if options.tool_outputs and asked is not None:
@@ -378,6 +379,8 @@ _IDS = ("record_id", "id", "custom_id", "trace_id", "request_id", "response_id",
 _MOMENTS = ("answered_at", "created_at", "timestamp", "time", "created", "create_time", "ts")
 _MODELS = ("generator", "model", "model_name", "model_version", "model_id")
 _SESSIONS = ("session_id", "conversation_id", "thread_id")
+_SYSTEM = ("system", "instructions", "system_instruction", "preamble")
+_TOOL_SAID = "function_call_output"
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -396,9 +399,13 @@ class ResponseRows(Rows):
             "passages": paths.passages(record) if paths.passages else _found(provider.passages, whole),
             "answer": paths.answer(record) if paths.answer else _found(provider.answer, whole),
         }
+        sides = [one for one in (whole, whole["response"], whole["request"]) if isinstance(one, dict)]
         if not paths.passages and isinstance(documents := values["passages"], list):
             values["passages"] = [_passage(one) for one in documents]
-        sides = [one for one in (whole, whole["response"], whole["request"]) if isinstance(one, dict)]
+        if not paths.passages and not values["passages"]:  # they may stand beside the response, or in the prompt
+            values = {name: whole[name] for name in (*PASSAGES.made, *PASSAGES.either) if name in whole} | values
+            del values["passages"]
+            values["full_prompt"] = "\n".join(content_text(first_of(side, _SYSTEM)) for side in sides)
         for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
             values[name] = next((one for side in sides if (one := first_of(side, names)) is not None), None)
         row = Rows.row(self, values, options, PathSet())
@@ -411,7 +418,8 @@ class ResponseRows(Rows):
             )
             return row._replace(fault=fault(Reason.MISSING_VALUE, "question", message))
         if row.fault is not None and row.fault.reason is Reason.NO_PASSAGES and not options.passages_path:
-            message = f"record should have passages, has {shape(values['passages'])}; {provider.way_out}"
+            tools = ", or take what tools returned with --tool-outputs" if "--tool-outputs" in str(row.fault) else ""
+            message = f"record should have passages, has none where they usually stand; {provider.way_out}{tools}"
             return row._replace(fault=fault(Reason.NO_PASSAGES, "passages", message))
         return row
 
@@ -447,7 +455,8 @@ def _question(provider: Provider, whole: dict[str, object]) -> object:
     found = [*(_found(path, whole) for path in provider.question), *(beside if isinstance(beside, list) else [])]
     for value in found:
         items = value if isinstance(value, list) else []  # of which some may be references to files
-        asked = [one for one in items if isinstance(one, dict) and "role" in one] or value
+        said = (one for one in items if isinstance(one, dict) and (one.get("role") or one.get("type") == _TOOL_SAID))
+        asked = [*said] or value
         if question_of(asked, plain=isinstance(asked, str)) is not None:
             return asked
         if text := content_text(asked):

@@ -182,6 +182,19 @@ def test_outputs_of_tools_are_passages_by_option():
     assert found.passages == (Document("Rain.", "weather", "w"),)
 
 
+@pytest.mark.parametrize(
+    ("output", "texts"),
+    [
+        ({"results": [{"content": "Rain."}, {"content": "Hail."}], "message": "2 found"}, ["Rain.", "Hail."]),
+        ([{"type": "text", "text": "Rain."}, {"type": "text", "text": "Hail."}], ["Rain.", "Hail."]),
+        ({"celsius": 20}, ['{"celsius": 20}']), ([{"id": 7, "sky": "grey"}], ['[{"id": 7, "sky": "grey"}]']),
+    ],
+)  # fmt: skip
+def test_nothing_that_a_tool_returned_is_lost(output, texts):
+    found = row(ROOT, TOOL._replace(output=output), options=TraceOptions(tool_outputs=True))
+    assert [one.text for one in found.passages or ()] == texts
+
+
 def test_messages_of_tools_serve_where_no_tool_has_a_span():
     talk = [
         {"role": "user", "content": "Old?"},

@@ -115,6 +115,14 @@ def test_contexts_that_stand_only_in_the_prompt_are_passages(tmp_path):
         assert +summary.seen.notes == {FROM_PROMPT: 1}
 
 
+def test_instructions_of_a_model_may_hold_the_passages(tmp_path):
+    root, _, chat = _spans_of_otlp()
+    told = [{"type": "text", "content": f"Answer from this.\n<context>\n{PASSAGES[0][1]}\n</context>"}]
+    chat["attributes"] += _attributes({"gen_ai.system_instructions": json.dumps(told)})
+    row = imported_row("otel-genai", _enveloped([root, chat]), tmp_path)
+    assert (row["question"], [one["text"] for one in row["passages"]]) == (QUESTION, [PASSAGES[0][1]])
+
+
 @pytest.mark.parametrize("direct", [True, False])
 def test_log_says_how_it_was_read(direct, tmp_path):
     (sample,) = EXPORTS["ragas"]()
@@ -207,6 +215,18 @@ def _events_of_a_vector_store(event):
     ]
 
 
+def _events_of_messages():
+    """One event for each message, as conventions up to 1.36 have them."""
+    root, search, chat = _spans_of_otlp()
+    said = {"message": {"content": ANSWER}, "index": 0}
+    events = [
+        {"name": "gen_ai.user.message", "attributes": _attributes({"content": json.dumps([{"text": QUESTION}])})},
+        {"name": "gen_ai.choice", "attributes": _attributes({"gen_ai.event.content": json.dumps(said)})},
+    ]
+    own = [one for one in chat["attributes"] if not one["key"].endswith("messages")]
+    return [root, search, {**chat, "attributes": own, "events": events}]
+
+
 def _enveloped(spans):
     return [{"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}]
 
@@ -260,6 +280,11 @@ VARIANTS = {
     "data frame of Phoenix": ("openinference", _data_frame()), "nested attributes": ("openinference", _nested()),
     "OpenInference in OTLP": ("openinference", _openinference_otlp()),
     "messages in an event": ("otel-genai", _messages_in_an_event()),
+    **{f"an event per message, {shape.__name__}": ("otel-genai", shape(_events_of_messages()))
+        for shape in (list, _enveloped)},
+    **{f"arguments of a function, {args}": ("langfuse", [{**langfuse()[0],
+        "input": json.dumps({"args": args, "kwargs": {"query": QUESTION}})}, *langfuse()[1:]])
+        for args in ([], [QUESTION])},
     **{f"{event}, {shape.__name__}": ("otel-genai", shape(_events_of_a_vector_store(event)))
         for event in ("db.query.result", "db.search.result") for shape in (list, _enveloped)},
     "legacy trace of Langfuse": ("langfuse", _legacy_trace()),
@@ -418,6 +443,12 @@ def _of(record, place, value):
     return copy
 
 
+SEARCHED = [
+    {"role": "user", "content": QUESTION},
+    {"type": "function_call", "name": "search", "arguments": "{}", "call_id": "1"},
+    {"type": "function_call_output", "call_id": "1", "output": "\n".join(text for _, text in PASSAGES)},
+]
+SILENT = {"response": {"output": openai()["response"]["output"][2:]}}
 WEB = [{"web": {"uri": "https://b.example/1", "title": "b.example"}}]
 SOURCE = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
 PDF = [{"type": "document", "title": "b.pdf", "source": SOURCE}, {"type": "text", "text": QUESTION}]
@@ -437,6 +468,9 @@ PDF = [{"type": "document", "title": "b.pdf", "source": SOURCE}, {"type": "text"
         (_of(cohere(), "response.message.content", []), None, ""),
         (_of(trulens(), "calls", trulens()["calls"][1:]), Reason.NO_PASSAGES, "instrument"),
         (_of(openai(), "response.output.2.content", [{"type": "refusal", "refusal": "No."}]), Reason.EMPTY_ANSWER, ""),
+        ({**RECORDS["chat"][1], "response": {"error": {"message": "Rate limit reached.", "type": "tokens"}}},
+            Reason.EMPTY_ANSWER, ""),
+        (_of(openai(), "request.input", SEARCHED) | SILENT, Reason.NO_PASSAGES, "--tool-outputs"),
     ],
 )  # fmt: skip
 def test_what_is_lacking_is_said_with_the_way_out(record, reason, words):
@@ -466,6 +500,7 @@ def test_passage_without_a_text_keeps_its_id_for_a_table_of_texts(record, passag
 
 
 PART = {"type": "input_text", "text": QUESTION}
+MARKED = f"Answer from the context.\n\nContext:\n[1] {TEXTS[0]}\n[2] {TEXTS[1]}"
 NODE = {"id_": "brigg-1", "text_resource": {"text": TEXTS[0], "mimetype": None}, "metadata": {}, "class_name": "Node"}
 TALK = [*TURNS, {"role": "assistant", "content": ANSWER, "context": {"citations": [{"content": TEXTS[0], "id": "1"}]}}]
 V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
@@ -497,12 +532,23 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
         {"query": QUESTION, "answers": [V1], "documents": [{"content": text, "id": text} for text in TEXTS]},
         {"data": {"retriever": {"query": QUESTION}}, "result": {"retriever": {"documents": [{"content": text}
             for text in TEXTS]}, "llm": {"replies": [ANSWER]}}},
+        _of(anthropic(), "request", {"system": MARKED, "messages": TURNS}),
+        _of(anthropic(), "request", {"messages": [{"role": "user", "content": f"{MARKED}\n\nQuestion: {QUESTION}"}]}),
+        {**_of(anthropic(), "request", {"messages": TURNS}), "contexts": TEXTS},
+        {"request": {"input": QUESTION, "instructions": MARKED},
+            "response": {"output": openai()["response"]["output"][2:]}},
+        {"request": {"contents": QUESTION, "systemInstruction": {"parts": [{"text": MARKED}]}},
+            "response": _of(gemini(), "response.candidates.0.groundingMetadata", {})["response"]},
         _of(trulens(), "calls.0.rets", [{"page_content": text, "metadata": {}} for text in TEXTS]),
         _of(trulens(), "calls.0.rets", {"source_nodes": [{"node": {"text": text}} for text in TEXTS]}),
     ],
 )  # fmt: skip
 def test_other_spellings_of_the_same(record):
     check_story(row_of(record))
+
+
+def test_what_tools_said_in_a_request_are_passages_by_option():
+    check_story(row_of(_of(openai(), "request.input", SEARCHED) | SILENT, tool_outputs=True))
 
 
 def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path):

@@ -128,6 +128,8 @@ TWO_PASSAGES = {
     "conversation with its context": lines({"messages": [{"role": "system",
         "content": f"Use these.\n<context>\n[1] {ONE}\n[2] {TWO}\n</context>"}, {"role": "user", "content": Q},
         {"role": "assistant", "content": A}]}),
+    "conversation beside its reference": lines({"user_input": [{"type": "human", "content": Q}, {"type": "ai",
+        "content": A}], "reference": GOLD, "retrieved_contexts": [ONE, TWO]}),
     "names that speak of vectors": parquet(**{name: [one] for name, one in PLAIN.items()}, vector_store=["x"],
         retrieved_contexts=[[ONE, TWO]], e=[[0.5]]),
 }  # fmt: skip
@@ -306,6 +308,11 @@ ANSWERS = {
     "responses api": {"output": [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant",
         "content": [{"type": "output_text", "text": "Ada."}]}]},
     "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Ada."}]}}]},
+    "converse": {"output": {"message": {"role": "assistant", "content": [{"text": "Ada."}]}}, "stopReason": "end_turn"},
+    "haystack": {"llm": {"replies": ["Ada."], "meta": [{"model": "m"}]}},
+    "chain of OpenLLMetry": {"outputs": "Ada.", "kwargs": {"tags": ["seq:step:1"], "name": "x"}},
+    "items that are done": [{"type": "response.output_item.done", "item": {"type": "message", "role": "assistant",
+        "content": [{"type": "output_text", "text": "Ada."}]}}],
 }  # fmt: skip
 
 
@@ -340,6 +347,7 @@ SEVERAL = ["It is new.", "It is old."], ["Two years", "two long years", "2 years
     "value",
     [
         *(None, "", {}, [], {"a": 1, "b": "text of what?"}, [[]], 7, [{"role": "user", "content": "Who?"}]),
+        *({"error": {"message": "Rate limit reached.", "code": None}}, {"error": "It timed out."}),
         *({"messages": SPOKE_LAST}, *SEVERAL, *({"output": texts} for texts in SEVERAL)),
     ],
 )
@@ -389,6 +397,17 @@ DOCUMENTS = {
     "columns": {"text": ["One.", "Two."], "id": ["a", "b"], "score": [0.9, 0.8]},
     "columns in one more list": {"documents": [["One.", "Two."]], "ids": [["a", "b"]], "metadatas": [[{}, {}]]},
     "texts with scores": [["One.", 0.9], ["Two.", 0.8]],
+    "printed by Python": "[Document(id='a', page_content='One.'), Document(page_content='Two.', metadata={'id': 'b'})]",
+    "texts of Bedrock": {"retrievalResults": [{"content": {"type": "TEXT", "text": text}, "location": {}}
+        for text in ("One.", "Two.")]},
+    "texts of OpenAI": {"data": [{"file_id": "f", "content": [{"type": "text", "text": text}]}
+        for text in ("One.", "Two.")]},
+    "qdrant": {"points": [{"id": "a", "payload": {"text": "One."}}, {"id": "b", "payload": {"text": "Two."}}]},
+    "texts of Weaviate": {"objects": [{"uuid": "u", "properties": {"text": text}} for text in ("One.", "Two.")]},
+    "milvus": [[{"id": "a", "entity": {"text": "One."}}, {"id": "b", "entity": {"text": "Two."}}]],
+    "azure": {"value": [{"@search.score": 2.5, "chunk_id": one, "chunk": text}
+        for one, text in (("a", "One."), ("b", "Two."))]},
+    "tavily": {"query": "x", "results": [{"url": "a", "content": "One."}, {"url": "b", "content": "Two."}]},
     "llamaindex 0.12": [{"node": {"id_": "a", "text_resource": {"text": "One."}}, "score": 1}, {"node": {"id_": "b",
         "text_resource": {"text": "Two."}}}],
 }  # fmt: skip
@@ -513,6 +532,12 @@ PROMPTS = {
     "headings of Markdown": f"### Context:\n[1] {LIT}\n[2] {KEPT}\n\n### Question:\n{ASKED}\n\n### Answer:",
     "bold headings and rules": f"**Context**: {LIT}\n---\n{KEPT}\n\n**Question**: {ASKED}",
     "labels": f"Answer from the sources.\n\nSources:\nSource 1: {LIT}\nSource 2: {KEPT}\n\nUser question: {ASKED}",
+    "template of LangChain": f"Answer based only on the following context:\n{LIT}\n\n{KEPT}\n\nQuestion: {ASKED}\n",
+    "list that Python printed": f"Context: [Document(page_content={LIT!r}), Document(page_content={KEPT!r})]\n\n"
+    f"Question: {ASKED}",
+    "list of JSON": f"Context:\n{json.dumps([{'text': LIT}, {'text': KEPT}])}\n\nQuestion: {ASKED}",
+    "tags that are named before": f"Use what is in <context></context> tags.\n<context>\n{LIT}\n\n{KEPT}\n</context>\n"
+    f"Question: {ASKED}",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
 }
 
@@ -534,6 +559,12 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
     assert found is not None
     assert [one.text for one in found.passages] == [f"page_label: 1\nfile_name: a.md\n{LIT}", KEPT]
     assert found.question is None
+
+
+def test_numbered_list_within_a_passage_stays_with_it():
+    found = prompt_parts(f"Context:\n[1] Steps:\n1. Wind it.\n2. Light it.\n[2] {KEPT}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one.text for one in found.passages] == ["Steps:\n1. Wind it.\n2. Light it.", KEPT]
 
 
 @pytest.mark.parametrize(
