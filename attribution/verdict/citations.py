@@ -19,7 +19,7 @@ from attribeam.attribution.answers.citation_marks import CitationMark
 from attribeam.attribution.answers.citation_pointers import passage_references
 from attribeam.attribution.answers.markup import hide_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.plain_text import remembered
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
 from attribeam.schemas import CharRange, Passage, QARecord, SpanEvidence
 
 _WORDS_IN_A_RUN, _CHARACTERS_IN_A_RUN = 3, 6
@@ -209,14 +209,16 @@ class _Citations:
         """The passages that the claim's own marks name, else words of its sentence, else a list behind it.
 
         A claim's own marks lie within it, or are the first behind it in its sentence or right behind that; where there
-        are none, a mark before the sentence's first word counts.
+        are none, a mark counts that stands before the sentence's first word, function words apart ("As in [1], ...").
         """
         start, end = self._sentence(claim)
         own = _between(self._marks, start, end)
         within = [mark for mark in own if mark.chars.overlaps(claim)]
         behind = [mark for mark in own if mark.chars.char_start >= claim.char_end][:1]
         found = [*within, *behind] or [
-            mark for mark in own if not any(map(str.isalnum, self.stated[start : mark.chars.char_start]))
+            mark
+            for mark in own
+            if FUNCTION_WORDS.issuperset(comparable_units(self.stated[start : mark.chars.char_start]))
         ]
         if not found:
             named = _between(self._references, start, end)
@@ -229,15 +231,23 @@ class _Citations:
     def _sentence(self, claim: CharRange) -> tuple[int, int]:
         """From behind the sentence before the claim to the first word behind its own sentence.
 
-        What stands between two sentences belongs to the first, unless a line break stands before it: then it leads the
-        second.
+        What stands between two sentences belongs to the first, unless a line break stands before it, or marks lead the
+        sentences of the line: then it leads the second.
         """
         borders = []
         first, last = bisect_right(self._starts, claim.char_start) - 1, bisect_left(self._starts, claim.char_end)
         for start in (self._starts[first] if first > 0 else 0, *self._starts[last : last + 1]):
-            line = self.stated.rfind("\n", len(self.stated[:start].rstrip()), start)
-            borders.append(start if line < 0 else line + 1)
+            end = len(self.stated[:start].rstrip())
+            line = self.stated.rfind("\n", end, start)
+            borders.append(line + 1 if line >= 0 else end if self._marks_lead(start) else start)
         return borders[0], borders[1] if len(borders) > 1 else len(self.stated)
+
+    def _marks_lead(self, place: int) -> bool:
+        """Whether the line begins with a mark and ends without one: "[1] Dogs may stay. [2] Breakfast ends at ten."."""
+        start, end = self.stated.rfind("\n", 0, place) + 1, self.stated.find("\n", place) % (len(self.stated) + 1)
+        first = next((at for at in range(start, end) if self.stated[at].isalnum()), end)
+        last = next((at for at in range(end - 1, start, -1) if self.stated[at].isalnum()), start)
+        return bool(_between(self._marks, start, first)) and not _between(self._marks, last, end)
 
     def _grouped(self, marks: Sequence[CitationMark]) -> list[CitationMark]:
         groups: list[CitationMark] = []
