@@ -23,7 +23,7 @@ from attribeam.integrations.send_command import (
     unsupported_share,
     verdict_of,
 )
-from attribeam.logs.traces.assembly import row_of_trace
+from attribeam.logs.traces.assembly import Span, row_of_trace
 from attribeam.logs.traces.documents import no_texts
 from attribeam.logs.traces.formats import MLFLOW
 from attribeam.logs.traces.paths import TraceOptions, path_set
@@ -71,7 +71,7 @@ def _feedback(name: str, value: str | float, rationale: str | None = None) -> Fe
 
 def _row(trace: Any, options: TraceOptions) -> dict[str, object]:
     """The trace's row for ``Attributor.attribute_many``; ``RowFault`` if it has none."""
-    spans = MLFLOW.spans(json.loads(trace.to_json()))
+    spans = [one for one in MLFLOW.spans(json.loads(trace.to_json())) if isinstance(one, Span)]
     row = row_of_trace(trace.info.trace_id, spans, options, no_texts, path_set(options))
     if row.fault is not None:
         raise row.fault

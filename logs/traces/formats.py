@@ -72,9 +72,16 @@ class SpanFormat:
     named_roles: tuple[tuple[tuple[str, ...], str, Role], ...] = ()
     kind_case: Callable[[str], str] = str.upper
 
-    def spans(self, record: Record) -> list[Span]:
-        """The spans of a record, none where it is of another kind; ``RowFault`` names the field if it is faulty."""
-        return [self._span(one) for one in self.opened(record)]
+    def spans(self, record: Record) -> Iterator[Span | RowFault]:
+        """The spans of a record, none where it is of another kind, and the fault of each that is faulty in its place.
+
+        A ``RowFault`` that is raised is that of the record; each names the field.
+        """
+        for one in self.opened(record):
+            try:
+                yield self._span(one)
+            except RowFault as error:
+                yield error
 
     def _span(self, one: Record) -> Span:
         def value(member: str) -> object:
@@ -283,7 +290,7 @@ _SPOKEN_EVENTS = {f"gen_ai.{one}.message": one for one in ("system", "user", "as
 _RESULT_EVENTS = ("db.query.result", "db.search.result")
 """Events of OpenLLMetry, one for each document that a vector store found."""
 _OTLP_LISTS = (
-    ("resourceSpans", "resource_spans"),
+    ("resourceSpans", "resource_spans", "batches"),
     ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"),
     ("spans",),
 )
@@ -305,7 +312,7 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
         attributes = whole.get("attributes")
         trace_id = text_or_none(at(whole, "context", "trace_id") or whole.get("trace_id") or whole.get("traceId"))
         if trace_id is not None and not trace_id.strip("0x"):
-            raise RowFault(Reason.MISSING_VALUE, _NO_TRACE_ID, column="trace_id")
+            whole |= {"context": None, "trace_id": None, "traceId": None}
         yield {**whole, "attributes": attributes if isinstance(attributes, dict) else whole}
 
 

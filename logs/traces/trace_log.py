@@ -209,17 +209,17 @@ class ExportRows:
         moments = {name: value for name, value in members if in_snake_case(name) in _MOMENTS}
         unread = (name for name, value in moments.items() if not is_nothing(value) and microseconds(value) is None)
         self.seen.notes.update(map(unreadable_moment, unread))
-        count = 0
+        is_other = True
         try:
             with _moderate_depth():
-                for span in form.spans(_object(record)):
-                    spool.add(file, record.place, span)
-                    count += 1
+                for entry in form.spans(_object(record)):
+                    spool.add(file, record.place, entry)
+                    self.seen.spans += not isinstance(entry, RowFault)
+                    is_other = False
         except RowFault as error:
             spool.add(file, record.place, error)
             return
-        self.seen.spans += count
-        self.seen.skipped += not count
+        self.seen.skipped += is_other
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from tests.logs.traces.exports import (
 
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.qa_log import QALog
+from attribeam.logs.traces.assembly import Span
 from attribeam.logs.traces.documents import FROM_PROMPT
 from attribeam.logs.traces.formats import LOG_KINDS, MLFLOW
 from attribeam.logs.traces.paths import PathSet, TraceOptions, compiled_path
@@ -121,6 +122,15 @@ def test_instructions_of_a_model_may_hold_the_passages(tmp_path):
     chat["attributes"] += _attributes({"gen_ai.system_instructions": json.dumps(told)})
     row = imported_row("otel-genai", _enveloped([root, chat]), tmp_path)
     assert (row["question"], [one["text"] for one in row["passages"]]) == (QUESTION, [PASSAGES[0][1]])
+
+
+@pytest.mark.parametrize("trace_id", ["", "0" * 32, None])
+def test_span_without_a_trace_leaves_the_others_of_its_batch(trace_id, tmp_path):
+    spans = _spans_of_otlp()
+    path = write_lines(tmp_path / "a.jsonl", _enveloped([spans[0], {**spans[1], "traceId": trace_id}, *spans[1:]]))
+    summary, (row,), (letter,) = imported("otel-genai", path, output=tmp_path / "log.parquet")
+    assert text_of(row) == ROW
+    assert (letter["reason"], letter["column"], summary.seen and summary.seen.spans) == ("missing_value", "trace_id", 3)
 
 
 @pytest.mark.parametrize("direct", [True, False])
@@ -279,6 +289,7 @@ VARIANTS = {
     **{f"{kind}, last record first": (kind, EXPORTS[kind]()[::-1]) for kind in SPAN_FORMATS},
     "data frame of Phoenix": ("openinference", _data_frame()), "nested attributes": ("openinference", _nested()),
     "OpenInference in OTLP": ("openinference", _openinference_otlp()),
+    "batches of Tempo": ("otel-genai", [{"batches": otlp()[0]["resourceSpans"]}]),
     "messages in an event": ("otel-genai", _messages_in_an_event()),
     **{f"an event per message, {shape.__name__}": ("otel-genai", shape(_events_of_messages()))
         for shape in (list, _enveloped)},
@@ -672,7 +683,7 @@ def test_spans_of_mlflows_classes(tracer, tmp_path):
 def test_ids_of_mlflows_spans_are_those_that_it_shows():
     ids = {"span_id": "tM2VQ+CJ60U=", "parent_span_id": "vsIvHCvJ2XM="}
     trace = {"trace_id": "tr-1", "spans": [{**ids, "name": "a"}, {"span_id": "b", "name": "b"}]}
-    found = [(one.span_id, one.parent_id) for one in MLFLOW.spans(trace)]
+    found = [(one.span_id, one.parent_id) for one in MLFLOW.spans(trace) if isinstance(one, Span)]
     assert found == [("b4cd9543e089eb45", "bec22f1c2bc9d973"), ("b", None)]
 
 
