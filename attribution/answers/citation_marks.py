@@ -48,7 +48,7 @@ _CLOSING = ("source", "list", "line")
 _TAGGED = CERTAIN | PointerKind.LABEL | PointerKind.PLACE
 _URL_IN_LINK = r"\((?P<url>[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:[ \t]+\"[^\"\n]*\")?\)"
 _SQUARE = re.compile(
-    rf"!?\[(?P<inner>\[[^\[\]\n]{{1,200}}\](?:\([^()\s]{{0,300}}\))?|[^\[\]\n]{{1,200}})\](?:{_URL_IN_LINK}|\[(?P<reference>(?!\^?[\d{SUPERSCRIPT}])[^\[\]\n]{{1,60}})\])?"
+    rf"!?\[(?P<inner>\\?\[[^\[\]\n]{{1,200}}\](?:\([^()\s]{{0,300}}\))?|[^\[\]\n]{{1,200}})\](?:{_URL_IN_LINK}|\[(?P<reference>(?!\^?[\d{SUPERSCRIPT}])[^\[\]\n]{{1,60}})\])?"
     r"|\\\[(?P<escaped>[^\[\]\\\n]{1,60})\\\]|［(?P<wide>[^［］\n]{1,100})］|〔(?P<shell>[^〔〕\n]{1,100})〕|⟦(?P<double>[^⟦⟧\n]{1,100})⟧"
 )
 _ROUND = re.compile(r"[(（](?P<inner>(?:[^()（）\n]|\((?:[^()\n]|\([^()\n]{0,100}\)){0,300}\)){1,300})[)）]")
@@ -295,7 +295,7 @@ class _Marks:
 
     def _pointers_of_bracket(self, match: re.Match[str], inner: str) -> Pointers | None:
         groups = match.groupdict()
-        url, text = groups.get("url"), inner if match.re is _ROUND else inner.strip("[]")
+        url, text = groups.get("url"), inner if match.re is _ROUND else inner.strip("[]\\")
         pointers = self._names.pointers(without_links(text.translate(DIGITS)))
         if pointers is None and match.re is _SQUARE and _FOOTNOTE.fullmatch(text):
             pointers = self._names.pointers(text[1:]) or NOTHING

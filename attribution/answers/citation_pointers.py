@@ -185,6 +185,7 @@ _ITEMS = re.compile(
             r"(?: (?:is|was|are))?[: ]+)(?:not (?:specified|provided|available|given|stated|listed|mentioned|found"
             r"|applicable)|unspecified|unavailable|unknown|n/a)(?= *$)|(?:no|without) (?:page|source|citation)s?"
             r"(?: (?:numbers?|given|provided|specified|available))*(?= *$)|(?:citation|source|reference|page) needed"
+            r"|cite_start(?= *$)"
             r"|seite nicht angegeben|ebd\.?|ebenda|a\. ?a\. ?O\.|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
             r"(?P<dagger>\d{1,3}(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
             r"(?P<turn>turn\d+(?:search|view|news|file|image|fetch)(?P<turned>\d+))",
@@ -195,7 +196,7 @@ _ITEMS = re.compile(
             rf"(?P<file>(?-i:(?:(?:[A-Z\d&][\w&+-]*|of|and|for|to|-) ){{0,6}})"
             rf"[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
             r"(?:[#?]\S*|:L?\d+(?:-L?\d+)?)?)",
-            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS})(?:[ _:：#.№=|-]|no\.?|nr\.?|number|id\b)*"
+            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS}|(?-i:P(?=\d)))(?:[ _:：#.№=|-]|no\.?|nr\.?|number|id\b)*"
             rf"[\[(]?(?P<labelled>(?-i:[A-Z])(?!\w)|{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
             rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:(?!\s*;){_JOIN}{{1,2}}{_COUNT})*"
             r"(?-i: [A-Z]{2,8}\b)?"

@@ -79,6 +79,7 @@ MARKS = [
     ("<https://help.example.com/hours>", [2]), ("(Source: https://help.example.com/hours)", [2]),
     ("(doi:10.1000/xyz123)", []), ("[1][ref-one]", [0]), ("[doc1][doc3]", [0, 2]), ("[citation:1][citation:2]", [0, 1]),
     ("[kettle.pdf][house_rules.md]", [0, 1]), ("\\[1\\]", [0]), ("\\[2, 3\\]", [1, 2]),
+    ("[\\[2\\]](https://example.org/a)", [1]), ("[cite_start]", []), ("[P1, P3]", [0, 2]),
     # Tags and tokens
     ("<sup>1</sup>", [0]), ("<sup>[1]</sup>", [0]), ("<sup>1,2</sup>", [0, 1]),
     ('<sup><a href="#fn2">2</a></sup>', [1]), ('<a href="#ref1">[1]</a>', [0]), ("<cite>2</cite>", [1]),
