@@ -360,21 +360,21 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
 
 def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
     if paths.passages:
-        found = documents_of(paths.passages(document_of_trace(tree)))
+        found = once_each(documents_of(paths.passages(document_of_trace(tree))) or ())
     else:
-        found = _retrieved(tree, options.retrievals)
+        found = _retrieved(tree, options.retrievals) or ()
     if options.tool_outputs:
-        found = (*(found or ()), *_tool_outputs(tree))
+        found = (*found, *once_each(_tool_outputs(tree)))
     if not found:
         return None
     retrieving = [span for span in tree.spans if span.role in _RETRIEVING]
     logged = (one for span in retrieving for one in (*_documents(span), *span.inputs_reranked))
     own = {one.passage_id: one for one in logged if one.passage_id and one.text is not None}
-    return with_texts(with_texts(once_each(found), own.get), texts)
+    return with_texts(with_texts(found, own.get), texts)
 
 
 def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
-    """The documents of the retrievals that count, each once, in the order of time.
+    """The documents of the retrievals that count, in the order of time; of several retrievals, each document once.
 
     What lies below a retriever or a reranker that gave documents is part of it. A retrieval whose documents were
     reranked is replaced by the reranker's. Where no retriever is logged, they are what a chain hands over with its
@@ -397,7 +397,8 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
         sources = (documents_of(at(side, key)) for side in sides for key in SOURCE_KEYS)
         return next(filter(None, sources), None)
     chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)
-    return tuple(one for position in chosen for one in gave[position])
+    found = tuple(one for position in chosen for one in gave[position])
+    return found if len(chosen) == 1 else once_each(found)  # the answer may count those of one
 
 
 def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]:

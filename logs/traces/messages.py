@@ -79,8 +79,8 @@ def asked(messages: Sequence[Message]) -> Asked | None:
 
 
 def answered(messages: Sequence[Message]) -> str | None:
-    """The last message of the assistant, unless the user has spoken since."""
-    spoken = [one for one in messages if one.speaker in (Speaker.ASSISTANT, Speaker.USER)]
+    """The last message of the assistant, unless the user or a tool has spoken since."""
+    spoken = [one for one in messages if one.speaker is not Speaker.SYSTEM]
     return spoken[-1].text if spoken and spoken[-1].speaker is Speaker.ASSISTANT else None
 
 

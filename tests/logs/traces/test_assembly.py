@@ -58,6 +58,8 @@ RETRIEVED = {
     "a retriever that found nothing hides no other": ([ROOT, retrieval("outer"), retrieval("inner", LAMP, at=2,
         parent="outer")], [LAMP]),
     "chunks of one source are different passages": ([ROOT, retrieval("b", *CHUNKS)], CHUNKS),
+    "a passage that one retrieval gave twice keeps both places": ([ROOT, retrieval("b", LAMP, LAMP, KEEPER)], [LAMP,
+        LAMP, KEEPER]),
     "a text may stand in another span": ([ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", Document(None, None,
         "lamp"), at=3, role=Role.RERANKER)], [LAMP]),
     "sources beside an answer where no retriever is logged": ([ROOT._replace(output=LAST_CHAIN)], [LAMP]),

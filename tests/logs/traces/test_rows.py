@@ -340,6 +340,8 @@ def test_what_holds_no_question_gives_none(value):
 
 
 SPOKE_LAST = [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Who?"}]
+SEARCHED = [{"role": "assistant", "content": "I search.", "tool_calls": [{"id": "1"}]}, {"role": "tool",
+    "content": "Ada."}, {"role": "assistant", "content": None, "tool_calls": [{"id": "2"}]}]  # fmt: skip
 SEVERAL = ["It is new.", "It is old."], ["Two years", "two long years", "2 years"]
 
 
@@ -348,7 +350,7 @@ SEVERAL = ["It is new.", "It is old."], ["Two years", "two long years", "2 years
     [
         *(None, "", {}, [], {"a": 1, "b": "text of what?"}, [[]], 7, [{"role": "user", "content": "Who?"}]),
         *({"error": {"message": "Rate limit reached.", "code": None}}, {"error": "It timed out."}),
-        *({"messages": SPOKE_LAST}, *SEVERAL, *({"output": texts} for texts in SEVERAL)),
+        *({"messages": SPOKE_LAST}, {"messages": SEARCHED}, *SEVERAL, *({"output": texts} for texts in SEVERAL)),
     ],
 )
 def test_what_holds_no_answer_or_several_gives_none(value):
