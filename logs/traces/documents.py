@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
@@ -329,7 +328,7 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     passages = passages or tuple(map(Document, _split(block or "")))
     if not passages:
         return None
-    below = (_under(lines, "question") or "").strip()
+    below = (_under(prompt.replace(block or "", "", 1).split("\n"), "question") or "").strip()
     asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
     behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
     return PromptParts(passages, asked.strip() or behind.strip() or None)
@@ -349,13 +348,23 @@ def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
             at = end
 
 
+def _label(line: str) -> str | None:
+    """The label of a part with 0 for its number."""
+    found = _LABEL.match(line)
+    return _DIGITS.sub("0", found.group().strip()) if found else None
+
+
 def _under(lines: Sequence[str], kind: str) -> str | None:
-    """What stands under the first heading of a kind, up to the next heading."""
+    """What stands under the first heading of a kind, up to the next one, or the next behind the last labelled part."""
     for number, line in enumerate(lines):
         heading = _HEADING.fullmatch(line)
         if heading is not None and heading[kind]:
-            below = takewhile(lambda one: _HEADING.fullmatch(one) is None, lines[number + 1 :])
-            return "\n".join([heading["rest"], *below])
+            below = [heading["rest"], *lines[number + 1 :]]
+            label = _label(next(filter(str.strip, below), ""))
+            numbered = [at for at, line in enumerate(below) if label and label[0] != "0" and _label(line) == label]
+            last = max(numbered, default=0)
+            end = (at for at in range(last + 1, len(below)) if _HEADING.fullmatch(below[at]))
+            return "\n".join(below[: next(end, len(below))])
     return None
 
 
@@ -374,12 +383,8 @@ def _split(block: str) -> list[str]:
     if items:
         return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
     lines = block.strip().split("\n")
-    if first := _LABEL.match(lines[0]):
-        kind = _DIGITS.sub("0", first.group().rstrip())  # a passage may have a numbered list itself
-        labels = [
-            found if found and _DIGITS.sub("0", found.group().rstrip()) == kind else None
-            for found in map(_LABEL.match, lines)
-        ]
+    if first := _label(lines[0]):  # a passage may have a numbered list itself
+        labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]
         return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
     rules = [_RULE.fullmatch(line) is not None for line in lines]
     by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)

@@ -570,6 +570,17 @@ def test_numbered_list_within_a_passage_stays_with_it():
 
 
 @pytest.mark.parametrize(
+    "prompt", ["Question: {asked}\nContext:\n{block}\n\nAnswer:", "### Sources:\n{block}\n\nQuestion: {asked}\nAnswer:",
+        "<context>\n{block}\n</context>\nQuestion: {asked}"],
+)  # fmt: skip
+def test_questions_and_answers_within_passages_stay_there(prompt):
+    first = "Question: Who kept it?\nAnswer: Ada."
+    found = prompt_parts(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}"))
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([first, KEPT], ASKED)
+
+
+@pytest.mark.parametrize(
     "prompt",
     [
         "", ASKED, f"Context matters here. {ASKED}", "<context></context>", f"Question: {ASKED}",
