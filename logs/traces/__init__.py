@@ -308,6 +308,15 @@ def opened_text(value: object) -> object:
     return value if printed is None else printed
 
 
+def unprinted(text: str, pattern: re.Pattern[str]) -> str:
+    """The text that ``pattern`` finds in the first group as Python prints it; all of ``text`` where there is none."""
+    printed = pattern.fullmatch(text.strip())
+    try:
+        return str(ast.literal_eval(printed[1])) if printed else text
+    except (SyntaxError, ValueError):
+        return text
+
+
 def _literal(node: ast.expr) -> object:
     match node:
         case ast.Constant(value=value):

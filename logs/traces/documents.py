@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from attribeam.logs.traces import (
     opened_text,
     parsed,
     text_or_none,
+    unprinted,
 )
 from attribeam.logs.traces.messages import Asked, content_text
 
@@ -168,8 +168,7 @@ def _of_text(text: str) -> Document:
     value = parsed(text)
     if isinstance(value, dict) and value.keys() <= _BESIDE_TEXT and (found := document_of(value)) and found.text:
         return found
-    printed = _PRINTED_DOCUMENT.fullmatch(text.strip())
-    return Document(ast.literal_eval(printed[1]) if printed else text)
+    return Document(unprinted(text, _PRINTED_DOCUMENT))
 
 
 def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None:

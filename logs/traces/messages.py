@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces import at, nested, parsed
+from attribeam.logs.traces import at, nested, parsed, unprinted
 
 
 class Speaker(StrEnum):
@@ -183,6 +184,10 @@ _CHOICES = ("choices", "generations", "candidates", "replies")
 _HISTORY_KEYS = ("chat_history", "history", "messages")
 _NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status", "error"})
 _DEEPEST_TEXT = 8
+_PRINTED_MESSAGE = re.compile(
+    r"""content=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+") (?:additional_kwargs|response_metadata)=\{.*""", re.DOTALL
+)
+"""A message of LangChain as ``str`` prints it."""
 
 
 def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked | None:
@@ -219,6 +224,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
+        value = unprinted(value, _PRINTED_MESSAGE)
         return value if value.strip() else None
     if depth > _DEEPEST_TEXT:
         return None

@@ -132,7 +132,7 @@ PROVIDERS: Mapping[str, Provider] = {
         question=("request.input",),
         passages="response.output[?type=='file_search_call'].results[]"
         ".{text: text || content, title: filename, passage_id: file_id}",
-        answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join('', @)",
+        answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join(`\"\\n\"`, @)",
         way_out='ask for them with include=["file_search_call.results"]',
     ),
     "anthropic": Provider(

@@ -558,6 +558,12 @@ def test_other_spellings_of_the_same(record):
     check_story(row_of(record))
 
 
+def test_messages_of_one_response_are_not_glued_together():
+    record = openai()
+    record["response"]["output"] += record["response"]["output"][-1:]
+    assert row_of(record).answer == f"{ANSWER}\n{ANSWER}"
+
+
 def test_what_tools_said_in_a_request_are_passages_by_option():
     check_story(row_of(_of(openai(), "request.input", SEARCHED) | SILENT, tool_outputs=True))
 

@@ -150,6 +150,7 @@ def test_what_was_generated_and_retrieved_is_read(name):
         (f"[Leaflet](https://pump.example): {ONE}", f"[Leaflet](https://pump.example): {ONE}"),
         ('{"make": "Pump", "years": 2}', '{"make": "Pump", "years": 2}'), (f"{{name}}: {ONE}", f"{{name}}: {ONE}"),
         ([json.dumps({"text": ONE, "price": 5})], json.dumps({"text": ONE, "price": 5})), (ONE, ONE),
+        (["page_content='C:\\users'"], "page_content='C:\\users'"), (["page_content='1\n2'"], "page_content='1\n2'"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["ragas", "jsonl"])
@@ -308,6 +309,7 @@ ANSWERS = {
     "responses api": {"output": [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant",
         "content": [{"type": "output_text", "text": "Ada."}]}]},
     "gemini": {"candidates": [{"content": {"role": "model", "parts": [{"text": "Ada."}]}}]},
+    "message that Python printed": "content='Ada.' additional_kwargs={} response_metadata={'model': 'm'} id='run-1'",
     "converse": {"output": {"message": {"role": "assistant", "content": [{"text": "Ada."}]}}, "stopReason": "end_turn"},
     "haystack": {"llm": {"replies": ["Ada."], "meta": [{"model": "m"}]}},
     "chain of OpenLLMetry": {"outputs": "Ada.", "kwargs": {"tags": ["seq:step:1"], "name": "x"}},
