@@ -99,21 +99,22 @@ class SpanFormat:
             raise RowFault(Reason.MISSING_VALUE, self.no_trace_id, column="trace_id")
         if isinstance(status, dict):
             status = first_of(status, ("status_code", "code"))
+        role, documents, reranked = map(one.get, ("role", "documents", "inputs_reranked"))  # ours, or the record's own
         kind, name = self.kind_case(text("kind") or ""), text("name") or ""
         named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
         return Span(
             trace_id=trace_id,
             span_id=text("span_id"),
             parent_id=parent_id,
-            role=one.get("role") or next(named, self.roles.get(kind, self.other_role)),  # type: ignore[arg-type]
+            role=role if isinstance(role, Role) else next(named, self.roles.get(kind, self.other_role)),
             name=name,
             kind=kind,
             started_at=microseconds(value("started_at")),
             ended_at=microseconds(value("ended_at")),
             input=value("input"),
             output=value("output"),
-            documents=one.get("documents"),  # type: ignore[arg-type]
-            inputs_reranked=one.get("inputs_reranked", ()),  # type: ignore[arg-type]
+            documents=documents if isinstance(documents, tuple) else None,
+            inputs_reranked=reranked if isinstance(reranked, tuple) else (),
             metadata=parsed(value("metadata")),
             model=text("model"),
             session_id=text("session_id"),

@@ -98,7 +98,7 @@ def compiled_path(flag: str, text: str) -> Path:
         ) from error
 
     def search(value: object) -> object:
-        with suppress(JMESPathError):  # a function in it does not take the value at hand
+        with suppress(JMESPathError, TypeError, ValueError):  # a function in it does not take the value at hand
             return cast(object, compiled.search(value))
         return None
 

@@ -299,6 +299,8 @@ VARIANTS = {
     **{f"{event}, {shape.__name__}": ("otel-genai", shape(_events_of_a_vector_store(event)))
         for event in ("db.query.result", "db.search.result") for shape in (list, _enveloped)},
     "legacy trace of Langfuse": ("langfuse", _legacy_trace()),
+    "Langfuse with other members": ("langfuse", [{**row, "role": "x", "documents": [7], "inputs_reranked": 1}
+        for row in langfuse()]),
     "camel case of Langfuse": ("langfuse", [{_camel(k): one for k, one in row.items()} for row in langfuse()[:3]]),
     **{f"root of Langfuse by {name}, {outside}": ("langfuse", _marked_root(name, value, outside=outside)) for name,
         value in (("is_root_observation", True), ("isRootObservation", "true")) for outside in (True, False)},
@@ -476,6 +478,7 @@ PDF = [{"type": "document", "title": "b.pdf", "source": SOURCE}, {"type": "text"
         (_of(bedrock(), "response.citations", []), Reason.NO_PASSAGES, "cites none"),
         (_of(azure(), "response.choices.0.message.context", {"intent": "x"}), Reason.NO_PASSAGES, "citations"),
         (_of(llamaindex(), "response.source_nodes", []), None, ""),
+        (_of(llamaindex(), "response.source_nodes", [{"node": 7}, {"node": [[]]}]), Reason.NO_PASSAGES, "source_nodes"),
         (_of(cohere(), "response.message.content", []), None, ""),
         (_of(trulens(), "calls", trulens()["calls"][1:]), Reason.NO_PASSAGES, "instrument"),
         (_of(openai(), "response.output.2.content", [{"type": "refusal", "refusal": "No."}]), Reason.EMPTY_ANSWER, ""),
