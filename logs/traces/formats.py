@@ -443,11 +443,13 @@ def _otel_spans(record: Record) -> Iterator[Record]:
 
 
 def _only_argument(value: object) -> object:
-    """What a function was given that a decorator traces: its only argument, or those with names."""
+    """What a function was given that a decorator traces: its only argument, those with names, or all of several."""
     if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
         return value
     listed = value.get("args")
-    return listed[0] if isinstance(listed, list) and len(listed) == 1 else value.get("kwargs")
+    if isinstance(listed, list) and listed:
+        return listed[0] if len(listed) == 1 else value
+    return value.get("kwargs")
 
 
 OTEL_GENAI = SpanFormat(

@@ -571,6 +571,14 @@ def test_what_tools_said_in_a_request_are_passages_by_option():
     check_story(row_of(_of(openai(), "request.input", SEARCHED) | SILENT, tool_outputs=True))
 
 
+def test_path_leads_to_one_of_several_arguments(tmp_path):
+    root = {**langfuse()[0], "input": json.dumps({"args": ["talk-7", QUESTION], "kwargs": {"k": 4}})}
+    row = imported_row(
+        "langfuse", [root, *langfuse()[1:]], tmp_path, options=TraceOptions(question_path="input.args[1]")
+    )
+    assert text_of(row) == ROW
+
+
 def test_paths_are_searched_in_the_record_as_it_is_logged(tmp_path):
     record = {"askedFor": QUESTION, "response": gemini()["response"]}
     row = imported_row("responses", [record], tmp_path, options=TraceOptions(question_path="askedFor"))
