@@ -99,9 +99,15 @@ class Classifier:
             raise self._too_long()
         return found
 
+    @property
+    def _may_pad(self) -> bool:
+        """Whether rows may share a batch: a decoder reads the last token that its config does not call padding."""
+        own = getattr(self.network.config, "pad_token_id", None)
+        return own is not None and own == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
+
     def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         """The probabilities of the classes of each row, float32 on the host; rows of similar length share a batch."""
-        budget = token_budget_on(self.network.device, self.directory.options.token_budget)
+        budget = token_budget_on(self.network.device, self.directory.options.token_budget) if self._may_pad else 1
         found: dict[int, torch.Tensor | RowFault] = {}
         for batch in pack_by_token_budget([len(row["input_ids"]) for row in rows], budget):
             found |= zip(batch, run_halving([rows[place] for place in batch], self._probabilities), strict=True)
@@ -116,7 +122,7 @@ class Classifier:
     def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         length = max(len(row["input_ids"]) for row in rows)
         names = [name for name in self.tokenizer.model_input_names if name in rows[0]]
-        padding = {"input_ids": self.tokenizer.pad_token_id or 0}
+        padding = {"input_ids": self.tokenizer.pad_token_id}
         inputs = {
             name: torch.tensor(
                 [[*row[name], *[padding.get(name, 0)] * (length - len(row[name]))] for row in rows],
@@ -240,13 +246,17 @@ def entailment_label(labels: Mapping[Any, str], name: str) -> int:
 
     Raises ``ModelLoadError`` if there is not exactly one.
     """
-    found = [index for index, label in labels.items() if label.strip().lower() in _ENTAILMENT]
+    found = [index for index, label in labels.items() if _means_support(label)]
     if len(found) != 1 or len(labels) < 2:
         raise ModelLoadError(
             f"{name} should have two or more labels, one of them called {' or '.join(_ENTAILMENT)}, has: "
             f"{[*labels.values()]}; name another model, or correct id2label in its config.json"
         )
     return int(found[0])
+
+
+def _means_support(label: str) -> bool:
+    return label.strip().lower() in _ENTAILMENT
 
 
 def read_all(network: PreTrainedModel, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -416,6 +426,11 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
     if kind.endswith("ForTokenClassification"):
         if config.num_labels != 2:
             raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
+        if _means_support(label := (config.id2label or {}).get(1, "")):
+            raise ModelLoadError(
+                f"--verdict {name!r} should have class 1 for tokens that are not supported, its config.json calls it "
+                f"{label!r}; name another model, or correct id2label"
+            )
         network = _load(directory, AutoModelForTokenClassification)
         return TokenClassifier(directory, network, tokenizer, read_all, _MOST_PROMPT_TOKENS)
     separator = str(tokenizer.eos_token or tokenizer.sep_token or "\n")

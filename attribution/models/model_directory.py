@@ -231,7 +231,9 @@ def model_context(config: PreTrainedConfig) -> int | None:
     """The longest row in tokens that the model's positions reach (RoBERTa's 514 serve 512); None without a limit."""
     text_config = config.get_text_config()
     positions: int | None = getattr(text_config, "max_position_embeddings", None)
-    if positions is None or text_config.model_type not in POSITIONS_BEHIND_PADDING:
+    if positions is None or positions < 1:  # XLNet says -1
+        return None
+    if text_config.model_type not in POSITIONS_BEHIND_PADDING:
         return positions
     return positions - int(text_config.pad_token_id or 0) - 1
 

@@ -62,6 +62,14 @@ def save_verifier(folder: Path, kind: str, *, positions: int = 512) -> Path:
     return _save(_spread(network), tokens, place)
 
 
+def save_nli(network: PreTrainedModel, place: Path, **tokenizer: object) -> Path:
+    """A classifier of pairs with this network, and a tokenizer with these attributes."""
+    tokens = _tokenizer(512)
+    for name, value in tokenizer.items():
+        setattr(tokens, name, value)
+    return _save(_spread(network), tokens, place)
+
+
 def _save_hhem(folder: Path, tokens: PreTrainedTokenizerFast, ids: dict[str, int]) -> Path:
     """As HHEM 2.1 is stored: a config of its own kind, weights below "t5", and the tokenizer in its foundation."""
     config = T5Config(vocab_size=WORDS, **_T5, **ids)

@@ -7,13 +7,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.attribution.tiny_models import edit_json
-from tests.attribution.tiny_verifiers import KINDS, save_verifier
+from tests.attribution.tiny_verifiers import KINDS, NLI, WORDS, save_nli, save_verifier
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoTokenizer,
+    LlamaConfig,
+    LlamaForSequenceClassification,
     T5Config,
     T5ForTokenClassification,
+    XLNetConfig,
+    XLNetForSequenceClassification,
 )
 
 from attribeam.attribution.language_models import verifiers
@@ -87,6 +91,33 @@ def test_support_is_what_the_authors_code_gives_for_each_pair(kind, folders):
     assert len(set(batch[0])) == 3
 
 
+def decoder(pad_token_id):
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return LlamaForSequenceClassification(
+        LlamaConfig(vocab_size=WORDS, **shape, id2label=NLI, num_labels=3, pad_token_id=pad_token_id)
+    )
+
+
+def xlnet():
+    shape = {"d_model": 32, "d_inner": 48, "n_layer": 2, "n_head": 4}
+    return XLNetForSequenceClassification(XLNetConfig(vocab_size=WORDS, **shape, id2label=NLI, num_labels=3))
+
+
+@pytest.mark.parametrize(
+    ("make", "tokenizer"),
+    [
+        (lambda: decoder(0), {}), (lambda: decoder(None), {}), (lambda: decoder(1), {}),
+        (lambda: decoder(1), {"pad_token": None}), (xlnet, {"padding_side": "left"}),
+    ],
+    ids=["padded", "no padding in the config", "another padding", "no padding token", "xlnet"],
+)  # fmt: skip
+def test_claims_of_a_batch_are_read_as_alone_whatever_a_classifier_takes_for_padding(make, tokenizer, tmp_path):
+    folder = save_nli(make(), tmp_path / "nli", **tokenizer)
+    claims = (CLAIM, "Its keeper painted the tower in a week, twice.", "Nobody.")
+    (found,) = support("nli", {"nli": folder}, asked([PREMISE], *claims))
+    assert found == pytest.approx([by_hand("nli", folder, PREMISE, one) for one in claims], abs=1e-5)
+
+
 @pytest.mark.parametrize("kind", MADE)
 def test_passages_are_read_in_the_order_of_their_evidence_with_their_titles(kind, folders):
     titled = QARecord(
@@ -119,6 +150,11 @@ def test_claim_beyond_what_it_reads_is_refused_alone(folders):
         ("nli", {"architectures": ["BertModel"]}, "should be a verifier of the kind"),
         ("nli", {"architectures": ["BertForTokenClassification"]}, "should have two classes for tokens, has 3"),
         ("nli", {"architectures": []}, "says none"),
+        (
+            "lettucedetect",
+            {"id2label": {"0": "hallucinated", "1": "Supported"}},
+            "its config.json calls it 'Supported'",
+        ),
         ("nli", {"hidden_size": 40}, "should"),
         ("nli", {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, "allow it with --trust-remote-code"),
         ("hhem", {"prompt": "{text2} before {text1}"}, r"should have \{text1\} and \{text2\} in this order"),
