@@ -6,7 +6,7 @@ In Python a row is a question with its passages and answer, or a dict with a log
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TypeAlias
 
@@ -36,6 +36,7 @@ SpanOutcome: TypeAlias = tuple[SpanEvidence, ...] | Refusal
 
 _PASSAGE_FIELDS = tuple(field.name for field in fields(Passage))
 _NEEDED = ("question", "passages", "answer")
+_FIELDS = (*_NEEDED, "record_id", "target_spans")
 _TABLE = "a table of rows goes to attribute_table"
 
 
@@ -119,13 +120,11 @@ def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord |
         DataError: as ``records_of``.
     """
     if isinstance(row, QARecord):
-        for name in ("question", "answer"):
-            _text(name, getattr(row, name), where)
         for index, passage in enumerate(_items("passages", row.passages, where)):
             if not isinstance(passage, Passage):
                 raise _type_error(f"passages[{index}]", "a Passage", passage, where)
-            _text(f"passages[{index}].text", passage.text, where)
-        return row
+        found = _checked({name: getattr(row, name) for name in _FIELDS}, where, row.source)
+        return found if isinstance(found, RowFault) else replace(row, **{one: getattr(found, one) for one in _FIELDS})
     if not isinstance(row, Mapping):
         raise DataError(f"{where}a QARecord or a dict is needed, was a {_kind(row)}; {_TABLE}")
     for name in _NEEDED:
@@ -137,6 +136,10 @@ def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord |
         if row[name] is None:
             message = f"{where}{name} should be {_EXPECTED[name]}, was None; {_WAYS_OUT[name]}"
             return RowFault(_NULL_REASONS[name], message, column=name)
+    return _checked(row, where, source)
+
+
+def _checked(row: Mapping[str, object], where: str, source: RowSource) -> QARecord | RowFault:
     try:
         return _record(row, where, source)
     except RowFault as fault:
@@ -174,23 +177,23 @@ def _span(value: object, name: str, where: str) -> CharRange:
 
 
 def _passage(value: object, name: str, where: str) -> Passage:
-    if isinstance(value, Passage):
-        return value
     if isinstance(value, str):
         return Passage(text=value)
+    if isinstance(value, Passage):
+        value = {field: getattr(value, field) for field in _PASSAGE_FIELDS}
     if value is None or (isinstance(value, Mapping) and value.get("text", "") is None):
         raise _missing("passages", name, "a passage should have 'text'", where)
     if isinstance(value, Mapping):
         is_row_of_a_log = bool(where)
         unknown = () if is_row_of_a_log else set(value) - set(_PASSAGE_FIELDS)
-        if unknown or not isinstance(value.get("text"), str):
+        if unknown or "text" not in value:
             raise DataError(
                 f"{where}{name}: a passage should have 'text' and at most {_PASSAGE_FIELDS}, but has: "
                 f"{sorted(map(str, value))}; rename its text, and leave the others out"
             )
         title, passage_id = value.get("title"), value.get("passage_id")
         return Passage(
-            text=value["text"],
+            text=_text(f"{name}['text']", value["text"], where),
             title=None if title is None else _text(f"{name}['title']", title, where),
             passage_id=None if passage_id is None else _text_or_integer(f"{name}['passage_id']", passage_id, where),
         )

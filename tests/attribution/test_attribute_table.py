@@ -1,5 +1,7 @@
 """Rows in Python and tables: what may stand for a record, and every row is in one of two tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -166,6 +168,14 @@ def test_arrays_may_stand_for_lists_and_other_fields_of_a_passage_are_not_read()
     assert (found.passages, found.target_spans) == ((Passage("Oda keeps it."),), (CharRange(0, 3),))
 
 
+def test_numbers_and_pairs_in_a_record_are_read_as_those_of_a_dict():
+    made = QARecord(
+        "r", "Who?", (Passage("Oda keeps it.", None, 3),), "Oda.", RowSource("log", 4), ((0, 3),), notes=("n",)
+    )
+    passages, spans = (Passage("Oda keeps it.", None, "3"),), (CharRange(0, 3),)
+    assert records_of([made]) == [replace(made, passages=passages, target_spans=spans)]
+
+
 def test_a_row_without_an_id_is_named_by_its_place():
     assert [one.record_id for one in records_of([ROW, ROW | {"record_id": None}]) if isinstance(one, QARecord)] == [
         "0",
@@ -222,6 +232,10 @@ def test_none_inside_a_list_is_the_fault_of_its_row(field, value):
         (
             QARecord("r", "Who?", ("a",), "Oda.", RowSource("", 0)),
             r"row 1: passages\[0\] should be a Passage, was a str",
+        ),
+        (
+            QARecord("r", "Who?", (Passage("a", title=5),), "Oda.", RowSource("", 0)),
+            r"row 1: passages\[0\]\['title'\] should be a string, was a int",
         ),
     ],
 )

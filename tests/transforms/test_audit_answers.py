@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -150,6 +151,11 @@ def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_
 def test_half_of_a_surrogate_pair_is_refused():
     (refused,) = outcomes(AuditSettings(), given(0, question="caf\ud800"))
     assert (refused.record_id, refused.reason, refused.column) == ("row-0", "invalid_utf8", "question")
+
+
+def test_a_record_with_a_field_of_another_type_is_refused():
+    (refused,) = outcomes(AuditSettings(), replace(as_record(0), passages=(Passage("One.", title=7),)))
+    assert (refused.record_id, refused.reason, refused.column) == ("row-0", "invalid_value", "passages")
 
 
 def test_options_by_name_are_settings():
