@@ -7,7 +7,7 @@ per label scheme. Where sentences end by their marks is said here, too.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -161,6 +161,12 @@ def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:
     place = bisect_right(parsed.sentence_starts, word)
     end = parsed.sentence_starts[place] if place < len(parsed.sentence_starts) else len(parsed.words)
     return parsed.sentence_starts[place - 1], end
+
+
+def words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
+    """The words that share a code point with the range."""
+    first = bisect_right(parsed.words, chars.char_start, key=lambda word: word.char_end)
+    return range(first, bisect_left(parsed.words, chars.char_end, lo=first, key=lambda word: word.char_start))
 
 
 def cut_sentences(parsed: ParsedAnswer) -> tuple[CharRange, ...]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, starmap
 
 from attribeam.attribution.answers.markup import hide_markup, structured_text
 from attribeam.attribution.answers.parsed_answer import (
@@ -23,6 +22,7 @@ from attribeam.attribution.answers.parsed_answer import (
     label_scheme,
     sentence_bounds,
     sentence_tree,
+    words_in,
 )
 from attribeam.attribution.answers.plain_text import DATE, QUANTITY
 from attribeam.schemas import CharRange, ClaimKind, SpanKind, TargetSpan
@@ -167,10 +167,10 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
     numbers = [int(match[1]) for match in matches]
     for index, (number, match) in enumerate(zip(numbers, matches, strict=True)):
         if number - 1 in numbers[max(index - 1, 0) : index] or number + 1 in numbers[index + 1 : index + 2]:
-            labels.append(_words_in(parsed, *match.span()))
+            labels.append(words_in(parsed, CharRange(*match.span())))
     subjects = label_scheme(parsed.label_scheme).subject_labels
     for match in _BOLD_LABEL.finditer(answer) if "**" in answer or "__" in answer or "<" in answer else ():
-        words = _words_in(parsed, match.start("label"), match.end())
+        words = words_in(parsed, CharRange(match.start("label"), match.end()))
         count = len(match["label"].split())
         has_subject = not subjects.isdisjoint(map(base_label, parsed.dependency_labels[words.start : words.stop]))
         may_state = count > 2 and _ASKING.match(match["label"]) is None
@@ -178,7 +178,7 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
             labels.append(words)
     structure = structured_text(answer)
     for part, kind in zip(structure.parts, structure.kinds, strict=True):
-        words = _words_in(parsed, part.char_start, part.char_end)
+        words = words_in(parsed, part)
         if words and kind is ClaimKind.HEADING:
             labels.append(words)
     return labels
@@ -352,19 +352,10 @@ def _value_and_name_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
             joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
-    entities = [(entity.char_start, entity.char_end) for entity in parsed.entities]
-    yield from (_words_in(parsed, *span) for span in (*joined, *entities))
-    for sentence in () if entities else sentence_bounds(parsed):
+    yield from (words_in(parsed, chars) for chars in (*starmap(CharRange, joined), *parsed.entities))
+    for sentence in () if parsed.entities else sentence_bounds(parsed):
         tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
         yield from (words for tag, words in tagged if tag == "PROPN")
-
-
-def _words_in(parsed: ParsedAnswer, char_start: int, char_end: int) -> range:
-    """The words that share a code point with ``[char_start, char_end)``."""
-    return range(
-        bisect_right(parsed.words, char_start, key=lambda word: word.char_end),
-        bisect_left(parsed.words, char_end, key=lambda word: word.char_start),
-    )
 
 
 def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from attribeam.attribution.answers.markup import (
     replace_ranges,
     structured_text,
 )
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, has_letter_or_digit, sentence_bounds
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, has_letter_or_digit, sentence_bounds, words_in
 from attribeam.attribution.answers.target_spans import is_content_word, label_words, words_range
 from attribeam.attribution.verdict import phrases
 from attribeam.attribution.verdict.texts import word_set
@@ -416,9 +416,3 @@ def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
             parents[index] = next((one for one in crossed if chars.overlaps(spans[one].chars)), None)
             alone = index if parents[index] is None else alone
     return parents
-
-
-def words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
-    """The words that share a code point with the range."""
-    first = bisect_right(parsed.words, chars.char_start, key=lambda word: word.char_end)
-    return range(first, bisect_left(parsed.words, chars.char_end, lo=first, key=lambda word: word.char_start))

@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.markup import structured_text
-from attribeam.attribution.answers.parsed_answer import base_label
+from attribeam.attribution.answers.parsed_answer import base_label, words_in
 from attribeam.attribution.answers.plain_text import numbers_in_word
 from attribeam.attribution.answers.unmatched_values import Value
-from attribeam.attribution.verdict.claims import words_in
 from attribeam.attribution.verdict.fitted_parts import WordTable
 from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.texts import (

@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, words_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.verdict.claims import WordKinds, words_in
+from attribeam.attribution.verdict.claims import WordKinds
 from attribeam.attribution.verdict.fitted_parts import WordTable
 from attribeam.attribution.verdict.texts import (
     MODALS,

@@ -15,6 +15,7 @@ from itertools import accumulate, chain, count, pairwise, repeat, starmap
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.answers.parsed_answer import words_in
 from attribeam.attribution.answers.plain_text import clock_times_in, remembered
 from attribeam.attribution.verdict.fitted_parts import EVERY_WORD_COUNTS, WordTable
 from attribeam.attribution.verdict.texts import (
@@ -27,7 +28,7 @@ from attribeam.attribution.verdict.texts import (
     record_lines,
     stem,
 )
-from attribeam.schemas import Passage
+from attribeam.schemas import CharRange, Passage
 
 _SENTENCE_ENDS = frozenset(".!?;")
 _MOST_PLACES_NEAR, _MOST_PLACES_OF_A_RUN, _MOST_PLACES_AROUND = 50, 200, 30
@@ -436,9 +437,8 @@ def time_agreement(answer: AnswerWords, lines: Sequence[RecordLine], sources: Se
     times = ((time.start, time.end, not known.isdisjoint(time.readings)) for time in told)
     found = [UNTOLD] * len(answer)
     for start, end, agrees in (*times, *_days(answer.answer, open_days(lines))):
-        for word, chars in enumerate(answer.parsed.words):
-            if chars.char_start < end and chars.char_end > start:
-                found[word] = max(found[word], AGREES if agrees else CONFLICTS)
+        for word in words_in(answer.parsed, CharRange(start, end)):
+            found[word] = max(found[word], AGREES if agrees else CONFLICTS)
     return found
 
 

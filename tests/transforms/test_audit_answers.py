@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import apache_beam as beam

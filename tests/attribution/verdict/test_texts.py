@@ -1,6 +1,7 @@
 """What an answer was asked for, as its row shows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
@@ -175,6 +176,17 @@ def test_days_are_compared_with_opening_hours():
     assert times("It is open on Wednesday.") == {"wednesday": CONFLICTS}
     assert times("It is closed on Wednesday.") == {"wednesday": AGREES}
     assert set(times("It is open seven days a week.").values()) == {CONFLICTS}
+
+
+class Unlisted(tuple):
+    def __iter__(self):
+        raise AssertionError("all words of the answer were gone through")
+
+
+def test_words_of_a_time_are_found_without_going_through_the_answer():
+    words = words_of("It closes at 5 pm. " * 3)
+    words.parsed = replace(words.parsed, words=Unlisted(words.parsed.words))
+    assert time_agreement(words, LINES, SOURCES).count(AGREES) == 6
 
 
 def test_times_of_day_are_compared_in_either_form():
