@@ -86,7 +86,8 @@ def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
     if citations.told:
         share = _percent(citations.agreeing, citations.told)
         meaning = "Claims that cite a passage in which their evidence lies, among the claims that cite one."
-        yield Figure("citations", "Citations agree", share, f"of {citations.told:,} claims with one", meaning=meaning)
+        note = f"of {citations.told:,} claim{'s' * (citations.told != 1)} with one"
+        yield Figure("citations", "Citations agree", share, note, meaning=meaning)
 
 
 def _compared_figures(counts: AuditCounts, before: AuditCounts | None) -> Iterator[Figure]:
@@ -141,7 +142,9 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _growth(now: int, before: int) -> Change | None:
-    return Change(f"{_signed((now - before) / before * 100)}%", "neutral") if before else None
+    if not before:
+        return None
+    return Change("no change" if now == before else f"{_signed((now - before) / before * 100)}%", "neutral")
 
 
 def _points(now: tuple[int, int], before: tuple[int, int] | None, *, more_is_better: bool) -> Change | None:

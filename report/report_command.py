@@ -244,7 +244,8 @@ def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) ->
     """
     ranking = rank_answers(audit, answers)
     yield from _figures(audit)
-    yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
+    if ranking.answer_count:
+        yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
     embedded = embedded_answers(audit, AuditedLogs.of(audit, texts=texts), ranking.riskiest)
     for number, one in enumerate(embedded, start=1):
         yield from _answer(number, one)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar
 
@@ -48,7 +49,13 @@ from attribeam.attribution.attention.reduction import (
 )
 from attribeam.attribution.models import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models import is_out_of_memory
-from attribeam.attribution.models.model_directory import LayerChoice, ModelDirectory, RowEncoder, read_model_directory
+from attribeam.attribution.models.model_directory import (
+    LayerChoice,
+    ModelDirectory,
+    RowEncoder,
+    model_context,
+    read_model_directory,
+)
 from attribeam.attribution.models.precision import choose_dtype
 from attribeam.attribution.models.weight_loading import (
     drop_unused_weights,
@@ -291,9 +298,15 @@ def try_model(
         (encoder.encode_any_length(QARecord("probe", question, (Passage(passage),), answer, RowSource("", 0))), 1)
         for question, passage, answer in _PROBES
     ]
+    longest, context = max(len(row.token_ids) for row, _ in jobs), model_context(directory.config)
+    if context is not None and longest > context:
+        raise ModelLoadError(
+            f"model {options.model!r} should read a sample row of {longest} tokens, its config.json gives it a context "
+            f"of {context}; choose another"
+        )
     with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):
         try:
-            found = capture.take(jobs[:1], layout=RowLayout.PADDED, top_k=1)
+            found = capture.take(jobs[:1], layout=RowLayout.PADDED, top_k=_EVERY_COLUMN)
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise ModelLoadError(
                 f"model {options.model!r} does not give its attention: {error}; choose another"
@@ -303,9 +316,13 @@ def try_model(
                 f"model {options.model!r} gives NaN or infinity in {model.dtype}; choose another --dtype"
             )
     capture = replace(capture, bidirectional=found.bidirectional)
-    layout = choose_layout(
-        model, layer.kinds[: layer.layer], lambda layout: capture.take(jobs, layout=layout, top_k=_EVERY_COLUMN)
-    )
+    take = partial(capture.take, jobs, top_k=_EVERY_COLUMN)
+    layout = choose_layout(model, layer.kinds[: layer.layer], lambda layout: take(layout=layout))
+    if layout is RowLayout.PADDED and _is_exact(model) and _differ(found, take(layout=layout), _ROUGH_TOLERANCE):
+        raise ModelLoadError(
+            f"model {options.model!r} should give a row the attention that it has alone, but it depends on the padding "
+            "behind it; choose another"
+        )
     fitting = QueryPosition.SELF if capture.bidirectional else QueryPosition.PREDICTING
     position = options.query_position or defaults.model.query_position or fitting
     keep_freed_memory(model)
@@ -327,12 +344,18 @@ def choose_layout(model: PreTrainedModel, kinds: Sequence[str], take: Callable[[
         if is_out_of_memory(error):
             raise
         return RowLayout.PADDED
-    exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
-    tolerance = _EXACT_TOLERANCE if exact else _ROUGH_TOLERANCE
-    for one, other in zip(found.captured, take(RowLayout.PADDED).captured, strict=True):
-        if not (_full_similarity(one) - _full_similarity(other)).abs().max() <= tolerance:  # NaN does not agree
-            return RowLayout.PADDED
-    return RowLayout.END_TO_END
+    tolerance = _EXACT_TOLERANCE if _is_exact(model) else _ROUGH_TOLERANCE
+    return RowLayout.PADDED if _differ(found, take(RowLayout.PADDED), tolerance) else RowLayout.END_TO_END
+
+
+def _is_exact(model: PreTrainedModel) -> bool:
+    return model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
+
+
+def _differ(one: Capture, other: Capture, tolerance: float) -> bool:
+    """Whether the attention of a row that both have differs; NaN does."""
+    pairs = zip(one.captured, other.captured, strict=False)
+    return not all((_full_similarity(a) - _full_similarity(b)).abs().max() <= tolerance for a, b in pairs)
 
 
 def _full_similarity(row: CapturedRow) -> torch.Tensor:

@@ -56,6 +56,13 @@ def test_a_change_is_worse_only_where_the_audits_were_made_alike(tmp_path, confi
     assert changes["unsupported"] == Change("+100.0 points", verdict)
 
 
+def test_what_did_not_change_is_called_so_whatever_it_counts(tmp_path):
+    audit = made_audit(tmp_path).opened
+    changes = {one.name: one.change for one in top_figures(audit, audit) if one.change}
+    assert set(changes) == {"rows", "claims", "supported", "weak", "unsupported", "dead_letters"}
+    assert {one.text for one in changes.values()} == {"no change"}
+
+
 def figures_of(folder, *spans):
     audit = made_audit(folder, record_ids=["ferry"], spans={0: spans}).opened
     return {figure.name: (figure.value, figure.note) for figure in top_figures(audit, None)}

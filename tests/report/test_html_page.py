@@ -57,6 +57,13 @@ def test_hostile_texts_in_every_field_add_no_element(plain_page, hostile_page):
     assert attacked.count("script") == plain.count("script")
 
 
+def test_an_audit_of_dead_letters_alone_says_that_there_is_nothing_to_flag(plain_page, tmp_path):
+    audit = made_audit(tmp_path, record_ids=())
+    assert "Flagged: 3 of 3 answers with claims, each for an unsupported claim." in plain_page
+    assert "No answer has a claim that is judged." in audit.page()
+    assert "riskiest" not in "".join(digest_lines(audit.opened, answers=5))
+
+
 def test_no_element_has_a_handler_or_a_style_of_its_own(hostile_page):
     for tag, attributes in Page(hostile_page).tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag

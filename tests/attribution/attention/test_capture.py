@@ -21,12 +21,21 @@ from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
     ENCODERS,
+    VOCABULARY_SIZE,
     save_tiny_model,
     save_tiny_tokenizer,
     tiny_model,
     tiny_wordpiece,
 )
-from transformers import AutoConfig, AutoModel, GraniteMoeSWAConfig, GraniteSWAConfig, masking_utils
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    GPT2Config,
+    GraniteMoeSWAConfig,
+    GraniteSWAConfig,
+    MobileBertConfig,
+    masking_utils,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -44,6 +53,7 @@ from attribeam.attribution.prompts import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 TOLERANCE = 1e-5
 EVERYTHING = 10_000
@@ -339,6 +349,24 @@ def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(directories,
     network = layout_load(directories["llama"]).network
     layout = choose_layout(network, ["full_attention"], fails)
     assert layout is RowLayout.PADDED
+
+
+def test_model_whose_rows_depend_on_the_padding_behind_them_is_refused(tmp_path):
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4}
+    config = MobileBertConfig(vocab_size=VOCABULARY_SIZE, embedding_size=16, **shape)
+    tiny_model(config, causal=False).save_pretrained(tmp_path)
+    save_tiny_tokenizer(tmp_path)
+    with pytest.raises(ModelLoadError, match="depends on the padding behind it"):
+        AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"))
+
+
+def test_context_shorter_than_a_sample_row_is_refused_with_both_lengths(tmp_path):
+    tiny_model(GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=2, n_head=4, n_positions=24)).save_pretrained(
+        tmp_path
+    )
+    save_tiny_tokenizer(tmp_path)
+    with pytest.raises(ModelLoadError, match=r"a sample row of \d+ tokens, its config.json gives it a context of 24"):
+        AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"))
 
 
 def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories):
