@@ -13,7 +13,6 @@ import torch
 from attribeam.attribution.attention.batching import (
     RowLayout,
     attribute_jobs,
-    rope_border,
     row_batches,
     token_budget_on,
 )
@@ -28,6 +27,7 @@ from attribeam.attribution.models.model_directory import (
     configured_layer,
     load_row_encoder,
     read_light_directory,
+    rope_border,
     runs_own_code,
 )
 from attribeam.attribution.models.precision import choose_device, choose_dtype, quantization_provenance
@@ -78,7 +78,7 @@ class AttentionModel:
         self.token_budget = token_budget_on(self.device, directory.options.token_budget)
         self.query_position: QueryPosition = capture.query_position
         self.softmax_over: SoftmaxOver = capture.softmax_over
-        self._rope_border = rope_border(directory.config.get_text_config())
+        self._rope_border = rope_border(directory.config)
 
     @classmethod
     def from_pretrained(

@@ -23,7 +23,7 @@ from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 TokenIds = npt.NDArray[np.int32]
 Job = tuple[EncodedRow, int]
@@ -39,7 +39,6 @@ _PROMPT_BUDGETS = 2
 """How many budgets the rows of one prompt may fill: two batches would both begin with it."""
 _LEAST_SHARED, _LEAST_SHARED_BEFORE_CONTEXT = 1 / 2, 1 / 5
 """How much of a row a shared prefix has at least: attending to one elsewhere costs more than a short one saves."""
-_LENGTH_DEPENDENT_ROPE = "longrope"
 
 
 class RowLayout(StrEnum):
@@ -86,19 +85,6 @@ def row_batches(
                 [rows[index].token_ids for index in group], token_budget, share=share, context=context
             )
         yield from ([group[place] for place in batch] for batch in packed)
-
-
-def rope_border(config: PreTrainedConfig) -> int | None:
-    """The longest row, in tokens, that is rotated with the short frequencies; None if they do not depend on length.
-
-    Longrope (Phi-3 and others) rotates a whole batch with the long frequencies as soon as one of its rows exceeds the
-    original context. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
-    """
-    parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
-    of_kinds = [one for one in parameters.values() if isinstance(one, dict)]  # a set per kind of layer, or one for all
-    sets = of_kinds if of_kinds and "rope_type" not in parameters else [parameters]
-    long = [one for one in sets if one.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
-    return min((int(one["original_max_position_embeddings"]) for one in long), default=None)
 
 
 def pack_by_token_budget(lengths: Sequence[int], token_budget: int) -> list[list[int]]:

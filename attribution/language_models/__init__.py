@@ -19,8 +19,9 @@ from tokenizers import Tokenizer
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
 from attribeam.attribution.attention.batching import (
-    pack_by_token_budget,
+    RowLayout,
     padded_token_ids,
+    row_batches,
     run_halving,
     token_budget_on,
 )
@@ -31,6 +32,7 @@ from attribeam.attribution.models.model_directory import (
     layer_types,
     load_tokenizer,
     read_model_directory,
+    rope_border,
 )
 from attribeam.attribution.models.precision import (
     choose_device,
@@ -42,7 +44,7 @@ from attribeam.attribution.models.precision import (
     resolve_dtype,
 )
 from attribeam.attribution.models.weight_files import revision_of, weights_folder
-from attribeam.attribution.models.weight_loading import quiet_transformers, weights_to_load
+from attribeam.attribution.models.weight_loading import let_threads_take_turns, quiet_transformers, weights_to_load
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.rows import EncodedRow
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
@@ -115,7 +117,14 @@ class LanguageModel:
         own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         """
         outcomes: dict[int, _Outcome] = {}
-        for batch in pack_by_token_budget([len(row.token_ids) for row in rows], self.token_budget):
+        batches = row_batches(
+            rows,
+            layout=RowLayout.PADDED,
+            token_budget=self.token_budget,
+            rope_border=rope_border(self.directory.config),
+            share=False,
+        )
+        for batch in batches:
             found = run_halving([rows[index] for index in batch], self._batch_log_probabilities)
             outcomes.update(zip(batch, found, strict=True))
         return [outcomes[index] for index in range(len(rows))]
@@ -264,6 +273,7 @@ def load_causal_weights(
         if quantised is None:
             model.to(device)
         keep_weights_as_loaded(model)
+        let_threads_take_turns(model)
     missing = sorted(report["missing_keys"])
     if missing:
         raise NotCausalError(

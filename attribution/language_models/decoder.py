@@ -23,7 +23,6 @@ from attribeam.attribution.attention.batching import (
     end_to_end_inputs,
     lays_end_to_end,
     padded_token_ids,
-    rope_border,
     row_batches,
     run_halving,
     token_budget_on,
@@ -38,7 +37,13 @@ from attribeam.attribution.language_models import (
     language_model_provenance,
 )
 from attribeam.attribution.models import as_load_errors, is_out_of_memory
-from attribeam.attribution.models.model_directory import ModelDirectory, RowEncoder, layer_types, read_model_directory
+from attribeam.attribution.models.model_directory import (
+    ModelDirectory,
+    RowEncoder,
+    layer_types,
+    read_model_directory,
+    rope_border,
+)
 from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import (
@@ -98,7 +103,7 @@ class Decoder:
         self.token_budget = token_budget_on(self.device, directory.options.token_budget)
         self.layout = RowLayout.PADDED
         self._directory, self._network, self._encoder = directory, network, encoder
-        self._rope_border = rope_border(directory.config.get_text_config())
+        self._rope_border = rope_border(directory.config)
         self._try(is_shared=is_shared)
 
     @classmethod

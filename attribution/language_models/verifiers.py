@@ -426,7 +426,7 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
     if kind.endswith("ForTokenClassification"):
         if config.num_labels != 2:
             raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
-        if _means_support(label := (config.id2label or {}).get(1, "")):
+        if _means_support(label := dict[Any, str](config.id2label or {}).get(1, "")):
             raise ModelLoadError(
                 f"--verdict {name!r} should have class 1 for tokens that are not supported, its config.json calls it "
                 f"{label!r}; name another model, or correct id2label"

@@ -238,6 +238,22 @@ def model_context(config: PreTrainedConfig) -> int | None:
     return positions - int(text_config.pad_token_id or 0) - 1
 
 
+_LENGTH_DEPENDENT_ROPE = "longrope"
+
+
+def rope_border(config: PreTrainedConfig) -> int | None:
+    """The longest row, in tokens, that is rotated with the short frequencies; None if they do not depend on length.
+
+    Longrope (Phi-3 and others) rotates a whole batch with the long frequencies as soon as one of its rows exceeds the
+    original context. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
+    """
+    parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    of_kinds = [one for one in parameters.values() if isinstance(one, dict)]  # a set per kind of layer, or one for all
+    sets = of_kinds if of_kinds and "rope_type" not in parameters else [parameters]
+    long = [one for one in sets if one.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
+    return min((int(one["original_max_position_embeddings"]) for one in long), default=None)
+
+
 _FULL = "full_attention"
 _SLIDING = "sliding_attention"
 _SEES_ALL = (_FULL, "hybrid")

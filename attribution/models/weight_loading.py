@@ -15,9 +15,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from logging import ERROR
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import torch
@@ -32,6 +33,7 @@ from attribeam.attribution.models import CAPTURE_IMPLEMENTATION, as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     layer_types,
+    rope_border,
     runs_own_code,
     without_layers_above,
 )
@@ -95,6 +97,7 @@ def load_weights(
         if not placed:
             model.to(device)
         keep_weights_as_loaded(model)
+        let_threads_take_turns(model)
     missing = sorted(name for name in report["missing_keys"] if "pooler" not in name)
     if missing:
         raise ModelLoadError(
@@ -102,6 +105,21 @@ def load_weights(
             f"{', '.join(missing[:3])}; is the directory complete, and does config.json belong to these weights?"
         )
     return cast(PreTrainedModel, model)
+
+
+def let_threads_take_turns(model: PreTrainedModel) -> None:
+    """Run one pass at a time where a pass keeps its frequencies, of short rows or of long ones, in the model."""
+    if rope_border(model.config) is None:
+        return
+    network, turn = model.base_model, Lock()
+    forward = network.forward
+
+    @wraps(forward)
+    def forward_in_turn(*arguments: Any, **options: Any) -> Any:
+        with turn:
+            return forward(*arguments, **options)
+
+    network.forward = forward_in_turn
 
 
 def _text_model_config(config: PreTrainedConfig, layer: int) -> PreTrainedConfig:

@@ -2,6 +2,8 @@
 
 import inspect
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -28,7 +30,7 @@ from transformers import AutoModel, Gemma3TextConfig, LlamaConfig, Phi3Config
 from attribeam.attribution.attention import end_to_end_attention as module
 from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import RowLayout, rope_border
+from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import (
     FLASH_ATTN,
     TORCH_VARLEN,
@@ -43,6 +45,7 @@ from attribeam.attribution.attention.end_to_end_attention import (
     varlen_kernels,
 )
 from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
+from attribeam.attribution.models.model_directory import rope_border
 from attribeam.attribution.options import MethodOptions, ModelOptions, SoftmaxOver
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
@@ -452,6 +455,21 @@ def test_rows_on_both_sides_of_the_border_get_in_one_call_what_they_get_alone(ro
         np.testing.assert_allclose(full_similarity(together), full_similarity(alone), atol=1e-6)
         expected = transformers_similarity(rotary_model, model, row)
         np.testing.assert_allclose(full_similarity(together), expected, atol=TOLERANCE, rtol=0)
+
+
+def test_threads_take_turns_in_a_model_that_keeps_the_frequencies_of_a_pass(tmp_path):
+    model, inside, seen = load_rotary(save(tmp_path, PHI3)), [], []
+
+    def enter(*_):
+        inside.append(None)
+        time.sleep(0.01)
+        seen.append(len(inside))
+        inside.pop()
+
+    model.network.layers[0].register_forward_pre_hook(enter)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda row: model.attribute([row], [2]), rows_around_the_border(model)))
+    assert seen == [1] * 4
 
 
 @pytest.mark.parametrize(
