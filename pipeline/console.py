@@ -272,7 +272,10 @@ def _remarks(metrics: RunMetrics) -> Iterator[str]:
         yield f"{verdict}: measured on {manifest.models.get(MEASURED_ON, 'nothing, see docs/verifiers.md')}"
     if metrics.claims(Support.NOT_CALIBRATED):
         model = manifest.models.get("verifier", manifest.models.get("model", "this model"))
-        yield f"support: not_calibrated: nothing says how much evidence is enough with {model}, see docs/evaluation.md"
+        yield (
+            f"support: not_calibrated: nothing says from which score on {model} supports a claim; mark some and run "
+            "attribeam calibrate, see docs/verifiers.md"
+        )
     if evidence is None:
         return
     others = sum(count for (kind, _), count in evidence.spans.items() if kind != SpanKind.GIVEN)

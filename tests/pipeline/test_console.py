@@ -135,7 +135,9 @@ def test_the_summary_tells_citations_that_agree_rows_that_no_verdict_read_and_wh
         "evidence lies there 6 75.0%",
     ):
         assert line in lines
-    assert any(line.startswith("support: not_calibrated: nothing says") and "mini" in line for line in lines)
+    (told,) = (line for line in lines if line.startswith("support: not_calibrated: nothing says"))
+    assert "mini" in told
+    assert told.endswith("run attribeam calibrate, see docs/verifiers.md")
 
 
 def test_the_summary_of_no_rows_divides_by_nothing():
