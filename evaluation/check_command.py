@@ -271,12 +271,12 @@ def measure_quality(answers: Iterable[LabelledAnswer], model: AttentionModel, pa
     The hidden states are those of the paper's layer, floor(L/2), or of the layer below L* where that is lower: no layer
     is loaded for them.
     """
-    from attribeam.attribution.attention.hidden_states import layer_modules
+    from attribeam.attribution.attention.hidden_states import check_states
 
     hidden_layer, known, available = min(model.layer_count // 2, model.layer - 1), [*answers], lab_methods()
     methods = [available[name] for name in (*CANDIDATES, REFERENCE_METHOD)]
     try:
-        layer_modules(model.network)
+        check_states(model.network)
     except ValueError:  # the layers' outputs cannot be taken
         methods = [method for method in methods if Need.HIDDEN_STATES not in method.needs]
     models = LoadedModels(parser=parser, attention=model, hidden_layer=hidden_layer)

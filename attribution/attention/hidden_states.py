@@ -77,6 +77,11 @@ def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer
         yield
 
 
+def check_states(network: nn.Module) -> None:
+    """Take the states of one token, which raises ValueError if those of the network cannot be taken."""
+    hidden_states(network, np.zeros(1, dtype=np.int32), layer=0)
+
+
 def layer_modules(network: nn.Module) -> nn.ModuleList:
     """The layers of a model: its first list of ``num_hidden_layers`` modules; ValueError if it has none."""
     count = getattr(network, "config").get_text_config().num_hidden_layers  # noqa: B009 - every transformers model has it
@@ -118,7 +123,10 @@ def _hook_on_layer(network: nn.Module, layer: int, take: Callable[[torch.Tensor]
 
 def _only_row(states: torch.Tensor) -> torch.Tensor:
     if states.shape[0] != 1:
-        raise ValueError(f"hidden states should come from one row at a time, but came from {states.shape[0]}")
+        raise ValueError(
+            "hidden states should come from one row at a time, with one for each token, but there are "
+            f"{states.shape[0]}; choose another model"
+        )
     return states[0].float()
 
 

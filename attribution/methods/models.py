@@ -186,9 +186,9 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
     try:
         model = load(options, method=choice.method, threads=choice.threads, fused=fused)
         if hidden:
-            from attribeam.attribution.attention.hidden_states import layer_modules
+            from attribeam.attribution.attention.hidden_states import check_states
 
-            layer_modules(model.network)
+            check_states(model.network)
     except ValueError as error:
         raise ModelLoadError(str(error)) from error
     return model

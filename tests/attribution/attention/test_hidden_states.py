@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.attribution.made_rows import made_row
-from tests.attribution.tiny_models import save_tiny_model
+from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer, tiny_model
 from tests.evaluation.methods.naive_paper import hidden_similarity, hss_avg, top_k
-from transformers import AutoModel
+from transformers import AutoModel, Gemma3nTextConfig
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.hidden_states import (
@@ -20,9 +20,12 @@ from attribeam.attribution.attention.hidden_states import (
     keeping_hidden_states,
     layer_modules,
 )
+from attribeam.attribution.methods.method import Need
+from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.rows import PassageWindow, TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas.errors import ModelLoadError
 
 RECORD = QARecord(
     "r", "Who kept it?", (Passage(text="Ada kept the lamp."), Passage(text="No.")), "Ada did.", RowSource("f", 0)
@@ -86,6 +89,25 @@ def test_model_without_a_list_of_its_layers_is_refused(tmp_path):
     model = AutoModel.from_pretrained(save_tiny_model(tmp_path, "albert"))
     with pytest.raises(ValueError, match="should hold its 4 layers in one list, but AlbertModel does not"):
         layer_modules(model)
+
+
+def test_model_with_several_states_for_a_token_is_refused(tmp_path):
+    shape = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "head_dim": 8,
+    }
+    more = {"num_key_value_heads": 2, "hidden_size_per_layer_input": 8, "laurel_rank": 4, "num_kv_shared_layers": 0}
+    sizes = {"vocab_size": 400, "vocab_size_per_layer_input": 400, "altup_num_inputs": 2}
+    types = ["sliding_attention", "full_attention"]
+    config = Gemma3nTextConfig(**shape, **more, **sizes, layer_types=types, activation_sparsity_pattern=[0.0, 0.0])
+    tiny_model(config, causal=False).save_pretrained(tmp_path)
+    save_tiny_tokenizer(tmp_path)
+    choice = ModelChoice(model=ModelOptions(model=str(tmp_path), device="cpu"))
+    with pytest.raises(ModelLoadError, match="with one for each token, but there are 2; choose another model"):
+        load_models(choice, frozenset({Need.HIDDEN_STATES}))
 
 
 def layers_of(model):
