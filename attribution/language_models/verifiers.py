@@ -426,10 +426,10 @@ def _of_directory(directory: ModelDirectory) -> Verifier:
     if kind.endswith("ForTokenClassification"):
         if config.num_labels != 2:
             raise ModelLoadError(f"--verdict {name!r} should have two classes for tokens, has {config.num_labels}")
-        if _means_support(label := dict[Any, str](config.id2label or {}).get(1, "")):
+        if _means_support(called := dict[Any, str](config.id2label or {}).get(1, "")):
             raise ModelLoadError(
                 f"--verdict {name!r} should have class 1 for tokens that are not supported, its config.json calls it "
-                f"{label!r}; name another model, or correct id2label"
+                f"{called!r}; name another model, or correct id2label"
             )
         network = _load(directory, AutoModelForTokenClassification)
         return TokenClassifier(directory, network, tokenizer, read_all, _MOST_PROMPT_TOKENS)
