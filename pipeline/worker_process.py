@@ -52,6 +52,7 @@ _GPU_DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _MAX_SOCKET_BYTES = 107
 _SOCKET_NAME = "/pymp-xxxxxxxx/listener-xxxxxxxx"
 _PR_SET_PDEATHSIG = 1
+_SIGNAL_NAMES = {number.value: number.name for number in signal.Signals}  # most of real time have none
 _END_SECONDS = 10
 _NEW_OBJECTS = 50_000
 """How many objects a worker makes before it looks for garbage among them: rows leave none in circles."""
@@ -130,7 +131,7 @@ class WorkerDied:
         if self.exit_code == OUT_OF_MEMORY:
             return "a lack of memory"
         if self.exit_code < 0:
-            return f"signal {signal.Signals(-self.exit_code).name}"
+            return f"signal {_SIGNAL_NAMES.get(-self.exit_code, -self.exit_code)}"
         return f"exit code {self.exit_code}"
 
 

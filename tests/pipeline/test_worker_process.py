@@ -18,6 +18,7 @@ from attribeam.logs.rows import RowRange
 from attribeam.pipeline import worker_process
 from attribeam.pipeline.worker_pool import WorkerPool
 from attribeam.pipeline.worker_process import (
+    WorkerDied,
     explain_chunk_failure,
     is_disk_full,
     is_load_refusal,
@@ -162,6 +163,10 @@ def test_what_a_driver_started_ends_with_it(program, endless_imports):
         started = _importing_process(endless_imports)
         driver.kill()
         assert psutil.wait_procs([started], timeout=PATIENCE_SECONDS)[1] == []
+
+
+def test_signal_that_has_no_name_is_told_by_its_number():
+    assert [WorkerDied(-number).how for number in (9, 39)] == ["signal SIGKILL", "signal 39"]
 
 
 CHUNK = RowRange("logs/a.parquet", 2000, 4000)
