@@ -17,7 +17,7 @@ from attribeam.pipeline.metrics import RunMetrics
 from attribeam.pipeline.metrics_export import FinishedRun, metrics_fields
 from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.report.audit_summary import MEASURED_ON, fitted_verdict
-from attribeam.report.messages import TEXT_MESSAGES, ConsoleKind, event_line, one_line, print_line, print_lines
+from attribeam.report.messages import ConsoleKind, event_line, one_line, print_line, print_lines
 from attribeam.report.overview import disagreement
 from attribeam.schemas import VERDICTS, AnswerKind, SpanKind, Support
 from attribeam.schemas.errors import RunError
@@ -159,24 +159,19 @@ def readable_duration(seconds: float) -> str:
 def print_outcome(finished: FinishedRun, options: RunOptions, *, earlier_rows: int = 0) -> None:
     """Print what a finished run found, for people or for machines; nothing if ``--quiet``.
 
-    ``earlier_rows`` were finished by an earlier run.
+    ``earlier_rows`` were finished by an earlier run. The audit stays finished where standard output cannot be written.
     """
     if options.quiet:
         return
     if options.console is ConsoleKind.JSON:
         own: Any = {"output": options.output, "exit_code": finished.exit_code, "earlier_rows": earlier_rows}
-        print_result(event_line("result", **own, **metrics_fields(finished.metrics, finished.verdicts)))
-        return
-    summary = summary_lines(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report)
-    print_result(*summary)
-
-
-def print_result(*lines: str) -> None:
-    """Print the summary of a finished audit; the audit stays finished if standard output cannot be written to."""
+        lines = [event_line("result", **own, **metrics_fields(finished.metrics, finished.verdicts))]
+    else:
+        lines = summary_lines(finished.metrics, output=options.output, earlier_rows=earlier_rows, page=options.report)
     try:
         print_lines(*lines)
     except RunError as error:
-        TEXT_MESSAGES.say(f"the audit is done, but its summary cannot be printed: {error}")
+        options.messages.say(f"the audit is done, but its summary cannot be printed: {error}")
 
 
 def summary_lines(metrics: RunMetrics, *, output: str, earlier_rows: int = 0, page: bool = False) -> list[str]:

@@ -109,7 +109,7 @@ def calibrated(tmp_path_factory):
     assert main(["calibrate", "--audit", str(first), "--marks", str(marks), "--output", str(verdict)]) == 0
     with pytest.MonkeyPatch.context() as patch:
         said = []
-        patch.setattr("attribeam.pipeline.console.print_result", lambda *lines: said.extend(lines))
+        patch.setattr("attribeam.pipeline.console.print_lines", lambda *lines: said.extend(lines))
         asked = ["--verdict", str(verdict), "--workers", "1"]
         assert main(["audit", "--input", str(log), "--output", str(second), *asked]) == 0
     return Calibrated(first, verdict, second, "\n".join(said))

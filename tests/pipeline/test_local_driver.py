@@ -245,10 +245,10 @@ def test_full_disk_is_told_and_the_manifest_says_failed_without_any_free_space(
 def test_audit_whose_summary_cannot_be_printed_is_done(undisturbed, audit, tmp_path, capfd):
     output, codes = shutil.copytree(undisturbed, tmp_path / "out"), []
     with suppress(OSError), Path("/dev/full").open("w", encoding="utf-8") as full, redirect_stdout(full):
-        codes.append(audit.run_here(output, "--workers", "1"))
+        codes.append(audit.run_here(output, "--workers", "1", "--console", "json"))
     assert codes == [0]
-    error = capfd.readouterr().err
-    assert "the audit is done, but its summary cannot be printed: standard output cannot be written to: " in error
+    told = [json.loads(line).get("message", "") for line in capfd.readouterr().err.splitlines()][-1]
+    assert "the audit is done, but its summary cannot be printed: standard output cannot be written to: " in told
 
 
 @pytest.mark.parametrize(
