@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import signal
 import sys
 import webbrowser
@@ -72,13 +73,17 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def interrupted_once() -> Iterator[None]:
     """Raise KeyboardInterrupt in the block at the first Ctrl-C, SIGTERM or SIGHUP, and ignore all later ones.
 
-    So nothing keeps the block from recording how the run ended. A signal that was ignored before, such as SIGHUP under
-    ``nohup``, stays ignored.
+    So nothing keeps the block from recording how the run ended, nor the process from ending with its exit code. A
+    signal that was ignored before, such as SIGHUP under ``nohup``, stays ignored.
     """
 
-    def interrupt(_: int, __: object) -> None:
+    def ignore_all() -> None:
         for number in before:
             signal.signal(number, signal.SIG_IGN)
+
+    def interrupt(_: int, __: object) -> None:
+        ignore_all()
+        atexit.register(ignore_all)
         raise KeyboardInterrupt
 
     before = {number: handler for number in _ENDINGS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
@@ -122,9 +127,11 @@ class Demo:
         add_arguments(parser)
         given = ["--input", str(Demo.LOG), "--log-format", "jsonl", "--output", arguments.output, "--workers", "1"]
         code = run(parser.parse_args([*given, *["--quiet"] * (not sys.stderr.isatty())]))
+        if code is not ExitCode.DONE:
+            return code
         page = (Path(arguments.output) / REPORT_PAGE).resolve()
         opened = not arguments.no_browser and webbrowser.open(page.as_uri())
         print_lines("", f"{'opened' if opened else 'open'} {page}")
         print_lines(f"print one answer: attribeam show {Demo.SHOWN_RECORD} --audit {arguments.output}")
         print_lines("audit your own log: attribeam audit --input LOG.parquet --output DIR")
-        return code
+        return ExitCode.DONE

@@ -15,7 +15,7 @@ from tests.pipeline.audit_process import log_rows, write_log
 from tests.report.made_audit import made_audit
 
 from attribeam.attribution.options import ATTN_UNION, ModelOptions, Quantization, QueryPosition
-from attribeam.pipeline import command_line, local_driver
+from attribeam.pipeline import audit_command, command_line, local_driver
 from attribeam.pipeline.audit_options import add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import COMMANDS, main
 from attribeam.pipeline.config_file import read_options
@@ -249,6 +249,30 @@ def test_signal_before_the_first_file_is_read_ends_an_audit_like_ctrl_c(number, 
     finally:
         signal.signal(number, before)
     assert capfd.readouterr().err.startswith("attribeam audit: interrupted.")
+
+
+TWICE_TERMINATED = """
+import atexit, signal, sys
+from attribeam.pipeline.audit_command import interrupted_once
+atexit.register(signal.raise_signal, signal.SIGTERM)
+try:
+    with interrupted_once():
+        signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_second_signal_while_an_interrupted_process_ends_keeps_its_exit_code():
+    found = subprocess.run([sys.executable, "-c", TWICE_TERMINATED], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (ExitCode.INTERRUPTED, "")
+
+
+def test_demo_that_is_interrupted_opens_no_page(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(audit_command, "run", lambda _: ExitCode.INTERRUPTED)
+    monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("there is no page"))
+    assert main(["demo", "--output", str(tmp_path)]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().out == ""
 
 
 def test_another_broken_pipe_is_no_closed_output(monkeypatch, tmp_path, capfd):
