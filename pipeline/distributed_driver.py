@@ -34,7 +34,7 @@ from attribeam.pipeline.output_directory import OWN_FOLDERS, OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, finish_run
 from attribeam.pipeline.worker_pool import RowIsolation, WorkerPool, start_first_worker
 from attribeam.pipeline.worker_process import RESUME_HINT
-from attribeam.schemas.errors import RunError, UsageError, did_you_mean
+from attribeam.schemas.errors import AttribeamError, RunError, UsageError, did_you_mean
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms.audit_answers import through_stages
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, with_pinned_model, with_template_text
@@ -184,9 +184,11 @@ class _DistributedRun:
             except KeyboardInterrupt:
                 result.cancel()
                 raise
-        except RuntimeError as error:
-            hides = self.sent.privacy.hides  # the message may hold texts
-            reason = f"{type(error).__name__}; its own logs say more" if hides else str(error)
+        except (AttribeamError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - each runner has errors of its own
+            kind, hides = type(error).__name__, self.sent.privacy.hides  # the message may hold texts
+            reason = f"{kind}; its own logs say more" if hides else str(error) or kind
             raise RunError(f"{runner} could not run the audit: {reason}. {RESUME_HINT}") from (None if hides else error)
         if state not in (PipelineState.DONE, None):
             raise RunError(f"{runner} ended the run in state {state}; its own logs say why. {RESUME_HINT}")
@@ -202,7 +204,7 @@ def _output_root(options: RunOptions) -> str:
     try:
         if "://" not in root:
             root = str(Path(root).resolve())
-            OutputDirectory(Path(root)).check_foreign()
+            OutputDirectory(Path(root)).check(is_marked=False)
             return root
         for folder in FOLDERS:
             for name in BeamStorage().sizes(f"{root.rstrip('/')}/{folder}"):

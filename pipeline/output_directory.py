@@ -51,10 +51,11 @@ class OutputDirectory:
         self.run_manifest = root / RUN_MANIFEST
         self._folders = [root / name for name in OWN_FOLDERS]
 
-    def check(self) -> None:
+    def check(self, *, is_marked: bool = True) -> None:
         """Refuse a directory that cannot be written to, or holds other things than audits write; changes nothing.
 
-        Raises ``UsageError`` if it is one; the message names what is in the way.
+        That of a distributed audit is not ``is_marked``, and other files may lie beside its folders. Raises
+        ``UsageError`` if it is one; the message names what is in the way.
         """
         with self._refused():
             if self.root.exists() and not self.root.is_dir():
@@ -62,21 +63,14 @@ class OutputDirectory:
             self._check_writable()
             if not self.root.exists() or not any(self.root.iterdir()):
                 return
-            if not os.path.lexists(self.root / MARKER):
+            if is_marked and not os.path.lexists(self.root / MARKER):
                 raise UsageError(
                     f"--output should be empty, new, or the directory of an earlier audit, but {str(self.root)!r} "
                     "holds other files; choose another directory"
                 )
-            self.check_foreign()
-
-    def check_foreign(self) -> None:
-        """Refuse what no audit wrote where an audit writes: other files in its folders, links in place of its files.
-
-        Raises ``UsageError`` if there is something; the message names it.
-        """
-        foreign = next(_foreign_paths(self.root), None) if self.root.is_dir() else None
-        if foreign is not None:
-            raise UsageError(f"--output holds {str(foreign)!r}, which no audit wrote; move it away")
+            foreign = next(_foreign_paths(self.root), None)
+            if foreign is not None:
+                raise UsageError(f"--output holds {str(foreign)!r}, which no audit wrote; move it away")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -187,6 +181,7 @@ class OutputDirectory:
 
 
 def _foreign_paths(root: Path) -> Iterator[Path]:
+    """What no audit wrote where an audit writes: other files in its folders, links in place of its files."""
     files = (root / name for name in sorted((MARKER, RUN_MANIFEST, *RESULTS)))
     yield from (path for path in files if os.path.lexists(path) and (path.is_symlink() or not path.is_file()))
     for name, pattern in OWN_FOLDERS.items():

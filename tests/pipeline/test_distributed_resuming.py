@@ -32,7 +32,7 @@ from attribeam.pipeline.output_directory import RESULTS
 from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import dead_letter_schema, evidence_schema
-from attribeam.schemas.errors import RunError
+from attribeam.schemas.errors import RunError, UsageError
 from attribeam.schemas.run_manifest import InputFile, RunStatus
 from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas, output_schemas
 from attribeam.transforms.beam_storage import BeamStorage
@@ -224,6 +224,23 @@ def test_a_runner_that_leaves_out_a_chunk_fails_the_run(audit, tmp_path, monkeyp
     with pytest.raises(RunError, match=r"1 of 4 chunks are not in .*first 00000-log-r0000000000"):
         audit.run(tmp_path)
     assert AuditDirectory.open(tmp_path).manifest.status is RunStatus.FAILED
+
+
+@pytest.mark.parametrize("error", [ValueError("there is no such jar"), LookupError()])
+def test_what_a_runner_raises_is_a_failed_run(audit, tmp_path, monkeypatch, error):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(distributed_driver.beam.Pipeline, "run", fail)
+    with pytest.raises(RunError, match=r"DirectRunner could not run the audit: (there is no such jar|LookupError)"):
+        audit.run(tmp_path)
+
+
+def test_output_that_cannot_be_a_directory_is_bad_usage(audit, tmp_path):
+    output = tmp_path / "file"
+    output.touch()
+    with pytest.raises(UsageError, match="--output should be a directory"):
+        audit.run(output)
 
 
 class _Job:
