@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional
+from typing import Any, Optional, cast
 
 import apache_beam as beam
 import numpy as np
@@ -63,6 +63,8 @@ _OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
 _PRIVACY_OPTIONS = ("redact", "redact_patterns", "no_texts")
 
 _NO_SOURCE = RowSource("", 0)
+_DEPTH = 3
+"""Of the values in a record's fields: a list of passages, one of them, and its text."""
 _FIELDS = ("record_id", "question", "passages", "answer", "target_spans")
 
 _PLAIN: dict[pa.DataType, type] = {
@@ -178,12 +180,12 @@ def read_answers(answers: Iterable[object], settings: AuditSettings) -> RowGroup
 
 def _fields(element: object, settings: AuditSettings) -> dict[str, object]:
     """The element's values by the names of a record's fields; those that it lacks are left out."""
-    plain = _plain(element)
-    if not isinstance(plain, dict):
+    values = _named_values(element)
+    if values is None:
         kind = type(element).__name__
         raise RowFault(Reason.INVALID_VALUE, f"an element should be a QARecord, a dict or a row, was a {kind}")
     names = {field: field for field in _FIELDS} | dict(settings.columns)
-    return {field: plain[names[field]] for field in _FIELDS if names[field] in plain}
+    return {field: _plain(values[names[field]]) for field in _FIELDS if names[field] in values}
 
 
 def _record(given: Mapping[str, object] | QARecord, settings: AuditSettings) -> QARecord:
@@ -221,16 +223,23 @@ def _letter_of_element(
     )
 
 
-def _plain(value: Any) -> Any:
-    """Rows and named tuples as dicts, at any depth."""
-    if hasattr(value, "as_dict"):  # a beam.Row
-        return {name: _plain(item) for name, item in value.as_dict().items()}
+def _named_values(value: Any) -> Mapping[str, Any] | None:
+    """The values of a row, a named tuple or a mapping by their names; None of anything else."""
+    if isinstance(value, beam.Row):
+        return cast(dict[str, Any], value.as_dict())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
+        return dict(zip(value._fields, value, strict=True))
+    return value if isinstance(value, Mapping) else None
+
+
+def _plain(value: Any, depth: int = _DEPTH) -> Any:
+    """Rows and named tuples as dicts, as deep as fields of a record are nested."""
+    if depth == 0:
+        return value
+    if (named := _named_values(value)) is not None:
+        return {name: _plain(item, depth - 1) for name, item in named.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
+        return (tuple if isinstance(value, tuple) else list)(_plain(item, depth - 1) for item in value)
     return value
 
 

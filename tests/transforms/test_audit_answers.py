@@ -158,6 +158,16 @@ def test_a_record_with_a_field_of_another_type_is_refused():
     assert (refused.record_id, refused.reason, refused.column) == ("row-0", "invalid_value", "passages")
 
 
+def test_a_field_that_is_not_read_may_hold_itself_and_one_that_is_read_harms_its_element_alone():
+    element, deep = given(0), "text"
+    element["element"] = element
+    for _ in range(2000):
+        deep = [deep]
+    found = [outcomes(AuditSettings(), one)[0] for one in (element, given(1, passages=deep))]
+    assert [one.record_id for one in found] == ["row-0", "row-1"]
+    assert (found[1].reason, found[1].column) == ("invalid_value", "passages")
+
+
 def test_options_by_name_are_settings():
     by_name = AuditAnswers(spans="sentences", max_text_chars=9, columns={"answer": "a"}, verdict="mass")._settings
     assert ([str(kind) for kind in by_name.span_kinds], by_name.max_text_chars) == (["sentences"], 9)
