@@ -57,7 +57,10 @@ _END_SECONDS = 10
 _NEW_OBJECTS = 50_000
 """How many objects a worker makes before it looks for garbage among them: rows leave none in circles."""
 _MAX_REASON_CHARS = 600
-_REFUSALS = (os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread")
+_REFUSALS = (
+    *(os.strerror(errno.ENOMEM), "can't allocate memory", "bad_alloc", "can't start new thread"),
+    "failed to map segment",  # a library that finds no room for its code
+)
 _T = TypeVar("_T")
 
 
@@ -167,7 +170,7 @@ def is_load_refusal(error: BaseException) -> bool:
     passing = (ModelUnavailableError, MemoryError, ConnectionError, TimeoutError)
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, passing) or is_disk_full(cause):
+        if isinstance(cause, passing) or is_disk_full(cause) or is_out_of_memory(cause):
             return False
         cause = cause.__cause__
     return isinstance(error, ModelLoadError | UsageError | OSError | ValueError | ImportError)
@@ -179,6 +182,8 @@ def explain_load_failure(error: BaseException, settings: AuditSettings) -> str:
         return f"the attributor cannot be loaded: {error}"
     if isinstance(error, UsageError):
         return str(error)
+    if is_out_of_memory(error):
+        return f"memory ran out while the models were loaded; raise the limit, or try fewer --workers. {RESUME_HINT}"
     model, parser = settings.model.model, settings.parser
     return f"the models cannot be loaded (--model {model!r}, --parser {parser!r}): {_message(error)}"
 
@@ -348,16 +353,13 @@ def _run(
 
 
 def serve(target: Callable[..., None], *arguments: object) -> None:
-    """Call ``target`` until the driver has no more use for it; end at once if memory is refused, whatever threads do.
-
-    A library that finds no room for its code is an ``ImportError``.
-    """
+    """Call ``target`` until the driver has no use for it; end at once, whatever threads do, if memory is refused."""
     try:
         target(*arguments)
     except (BrokenPipeError, ConnectionResetError, EOFError):
         return
     except (MemoryError, ImportError) as error:
-        if isinstance(error, ImportError) and "failed to map segment" not in str(error):
+        if not is_out_of_memory(error):
             raise
         os._exit(OUT_OF_MEMORY)
 

@@ -20,6 +20,7 @@ from attribeam.pipeline.worker_pool import WorkerPool
 from attribeam.pipeline.worker_process import (
     WorkerDied,
     explain_chunk_failure,
+    explain_load_failure,
     is_disk_full,
     is_load_refusal,
     stop_import_server,
@@ -214,3 +215,9 @@ def test_what_may_go_well_the_next_time_is_no_bad_usage_whatever_it_is_wrapped_i
     wrapped.__cause__ = error
     assert not is_load_refusal(error)
     assert is_load_refusal(wrapped) == (str(error) == "a bug")
+
+
+def test_lack_of_memory_for_a_library_is_no_fault_of_the_parser_that_needs_it():
+    error = ValueError("parser 'bundled' fails with ImportError: libtorch.so: failed to map segment; save it again")
+    assert not is_load_refusal(error)
+    assert explain_load_failure(error, AuditSettings()).startswith("memory ran out while the models were loaded")
