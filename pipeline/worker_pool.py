@@ -64,6 +64,7 @@ class WorkerPool:
         self.reused: ReusedAudit | None = None
         self.workers: list[Worker] = []
         self._settings, self._verbose = settings, verbose
+        self._loaded: ModelsLoaded | None = None
 
     def start(self) -> Worker:
         """Start one more process, whose first message is ``ModelsLoaded`` or ``WorkerFailed``.
@@ -80,7 +81,8 @@ class WorkerPool:
     def messages(self) -> Iterator[tuple[Worker, object]]:
         """Messages of the workers; waits a second for the first one.
 
-        Raises ``UsageError`` or ``RunError`` what the model workers have to say, see ``ModelWorkers.take``.
+        Raises ``UsageError`` or ``RunError`` what the model workers have to say, see ``ModelWorkers.take``, and
+        ``RunError`` if a worker has other models than the first one.
         """
         model_workers = () if self.models is None else self.models.running
         by_connection = {worker.connection: worker for worker in (*self.workers, *model_workers)}
@@ -94,6 +96,10 @@ class WorkerPool:
                 message = self.models.death_of(message.pid)
             elif isinstance(message, WorkerDied):
                 self.workers.remove(worker)
+            elif isinstance(message, ModelsLoaded):
+                self._loaded = self._loaded or message
+                if message != self._loaded:
+                    raise RunError("the models' files changed while the audit ran; start the same command again")
             yield worker, message
 
     def worker_count(self, options: RunOptions, models: Mapping[str, str]) -> int:

@@ -1,6 +1,7 @@
 """Rows that end their worker process: the kernel killed it for memory, or native code crashed."""
 
 import os
+import shutil
 import signal
 from dataclasses import replace
 from multiprocessing import forkserver
@@ -12,12 +13,14 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.pipeline import worker_process
 from attribeam.pipeline.chunk_store import ChunkStore
+from attribeam.pipeline.worker_pool import RowIsolation
 from attribeam.schemas.run_manifest import RunStatus
 
 ROWS = 6
 FATAL_WORD, HUNGRY_WORD = "kraken", "leviathan"
 KILLING_IMPORTS = f"""
 import os
+import shutil
 import signal
 import attribeam.pipeline.worker_imports
 from attribeam.transforms import stages
@@ -104,6 +107,21 @@ def test_import_server_that_is_killed_takes_the_workers_along_and_changes_no_rec
     monkeypatch.setattr(ChunkStore, "commit", commit_and_kill)
     assert harmless.run_here(tmp_path / "out", "--workers", "2") == 0
     assert output_digests(tmp_path / "out") == output_digests(expected)
+
+
+def test_models_that_change_before_a_chunk_is_tried_alone_fail_the_run(audit, tmp_path, monkeypatch, capfd):
+    audit = replace(audit, model=shutil.copytree(audit.model, tmp_path / "model"))
+    isolate = RowIsolation.audit
+
+    def change_models(self, rows):
+        card = audit.model / "tokenizer_config.json"
+        card.write_text(card.read_text() + "\n")
+        return isolate(self, rows)
+
+    monkeypatch.setattr(RowIsolation, "audit", change_models)
+    assert _with_answers(audit, {1: f"The {FATAL_WORD} ate it."}).run_here(tmp_path / "out", "--workers", "1") == 1
+    assert "the models' files changed while the audit ran" in capfd.readouterr().err
+    assert read_manifest(tmp_path / "out").counts.rows == ROWS - 4
 
 
 def test_a_log_whose_every_row_kills_its_worker_fails_and_loses_none_of_them(audit, tmp_path, capfd):
