@@ -410,24 +410,24 @@ class PassageContent:
         self._passage = passage
 
     @cached_property
-    def _plain(self) -> str:
+    def plain(self) -> str:
         text = f"{self._passage.title or ''}\n{self._passage.text}"
         return plain_text(_BOLD_NUMBER.sub("", text) if "**" in text else text)
 
     @cached_property
     def _written(self) -> list[str]:
-        return WORD.findall(self._plain)
+        return WORD.findall(self.plain)
 
     @cached_property
     def _word_list(self) -> list[str]:
-        return comparable_words(self._plain)
+        return comparable_words(self.plain)
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Words in lower case, without diacritics; "OutdoorSeating" counts as one word and as two."""
         words = frozenset(self._word_list)
-        if _CAMEL_CASE.search(self._plain):
-            words |= {*comparable_words(_BETWEEN_CAMELS.sub(" ", self._plain))}
+        if _CAMEL_CASE.search(self.plain):
+            words |= {*comparable_words(_BETWEEN_CAMELS.sub(" ", self.plain))}
         return words
 
     def sizes(self, kind: str) -> frozenset[Decimal]:
@@ -450,7 +450,7 @@ class PassageContent:
 
     @cached_property
     def _numbers(self) -> list[Number]:
-        return numbers_in(self._plain)
+        return numbers_in(self.plain)
 
     @cached_property
     def _amounts(self) -> frozenset[Decimal]:
@@ -458,7 +458,7 @@ class PassageContent:
 
     @cached_property
     def _readings(self) -> dict[str, frozenset[Decimal]]:
-        text = self._plain
+        text = self.plain
         found: defaultdict[str, set[Decimal]] = defaultdict(set)
         for quantity in chain(number_quantities(self._numbers, text), phrases_in(text)):
             for kind, size in quantity.readings:
@@ -473,7 +473,7 @@ class PassageContent:
     @cached_property
     def _dates(self) -> dict[str, frozenset[Decimal]]:
         """The months and the times of day."""
-        text, words = self._plain, self.words
+        text, words = self.plain, self.words
         months = [month for name, month in MONTHS.items() if name in words]
         if _DIGITS_JOINED.search(text):
             months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
@@ -484,13 +484,13 @@ class PassageContent:
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
         """What its numbers count, as ``noun_behind`` has it."""
-        return frozenset(noun_behind(self._plain, number.end) for number in self._numbers)
+        return frozenset(noun_behind(self.plain, number.end) for number in self._numbers)
 
     @cached_property
     def days(self) -> frozenset[str]:
         """The days of the week that it has also without their names: those of "Tue-Sun" and "weekdays"."""
         found: set[str] = set()
-        for first, last in _RANGE_OF_DAYS.findall(self._plain):
+        for first, last in _RANGE_OF_DAYS.findall(self.plain):
             start, end = (_SHORT_DAYS.index(day[:3].lower()) for day in (first, last))
             found.update(_DAYS[day % len(_DAYS)] for day in range(start, end + 1 + len(_DAYS) * (end < start)))
         for word, days in (("weekday", _DAYS[:5]), ("weekend", _DAYS[5:])):
@@ -501,14 +501,14 @@ class PassageContent:
     def names_before(self, name: str) -> frozenset[str]:
         """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
         pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
-        found = (match for match in pattern.finditer(self._plain) if match[1][0].isupper() and match[2][0].isupper())
+        found = (match for match in pattern.finditer(self.plain) if match[1][0].isupper() and match[2][0].isupper())
         return frozenset(match[1].lower() for match in found)
 
     @cached_property
     def capitals(self) -> frozenset[str]:
         """Words all in capitals, without full stops: "US" for "U.S."."""
-        undotted = FULL_STOP_AFTER_LETTER.sub("", self._plain)
-        written = self._written if undotted == self._plain else WORD.findall(undotted)
+        undotted = FULL_STOP_AFTER_LETTER.sub("", self.plain)
+        written = self._written if undotted == self.plain else WORD.findall(undotted)
         return frozenset([word for word in written if word.isupper()])
 
     @cached_property
@@ -531,7 +531,7 @@ class PassageContent:
         """First letters of its runs of capitalised words, one string per run: "un" for "the United Nations", "jpf" for
         "J. P. Ferrante"."""
         runs = [""]
-        for chunk in self._plain.split():
+        for chunk in self.plain.split():
             capitalised = _CAPITALISED_PREFIX.match(chunk)
             if capitalised:
                 runs[-1] += capitalised[1].lower()
@@ -544,7 +544,7 @@ class PassageContent:
     def content_initials(self) -> str:
         """First letters of its words in lower or upper case, in runs without function words: "bmi" is in it for "body
         mass index". Blanks separate runs."""
-        runs = _BETWEEN_PHRASES.split(self._plain.lower())
+        runs = _BETWEEN_PHRASES.split(self.plain.lower())
         words = (WORD.findall(run) for run in runs)
         return " ".join("".join(" " if one in FUNCTION_WORDS else one[0] for one in run) for run in words)
 

@@ -110,7 +110,7 @@ _SHORT_MONTHS = ("sept", *(name[:3] for name in _MONTH_NAMES if name != "may"))
 _MONTH = rf"(?:(?:{'|'.join(_MONTH_NAMES)})\b|(?:{'|'.join(_SHORT_MONTHS)})\b(?:\.(?=,?\s+\d))?)"
 """A full stop belongs to a short form that more of the date follows; else it ends a sentence."""
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
-_CURRENCY_CODE = (
+CURRENCY_CODE = (
     r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"
     r"|PHP|PKR|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)"
 )
@@ -122,7 +122,7 @@ _UNIT = (
     r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
     r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
     r"|km²|km|kilomet(?:er|re)s?|met(?:er|re)s?|miles?|feet|inch(?:es)?|cm|mm|kg|kilograms?|grams?|tons?|tonnes?"
-    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{UNIT_SIGN}|{_CURRENCY_CODE})(?!\w))"
+    rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{UNIT_SIGN}|{CURRENCY_CODE})(?!\w))"
 )
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
 ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
@@ -156,8 +156,8 @@ SLASHED_DATE = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:19|20)\d\d(?![\d/])
 VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
 GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
 UNIT_BESIDE_NUMBER = re.compile(
-    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{_CURRENCY_CODE}|{UNIT_SIGN})(?!\w)"
-    rf"|(?<!\w)(?P<code>{_CURRENCY_CODE})(?=\s?\d)"
+    rf"(?:(?:\d|\b(?:{_ANY_NUMBER_WORD}))(?:\s?(?:{SCALE_WORD}|bn|mn))?[\s-]?|[°º]\s?)(?P<unit>{CURRENCY_CODE}|{UNIT_SIGN})(?!\w)"
+    rf"|(?<!\w)(?P<code>{CURRENCY_CODE})(?=\s?\d)"
 )
 
 

@@ -33,7 +33,7 @@ _UNITS_IN_SECONDS = {
 }  # fmt: skip
 _UNITS_IN_MONTHS = {"month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200}
 _TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\b"
-_TIME_UNIT_BEHIND = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
+TIME_UNIT_BEHIND = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _PART_WORDS = r"(a\s+half|a\s+quarter|three[\s-]quarters)\b"
 _PART_BEHIND = re.compile(rf"\s+and\s+{_PART_WORDS}", re.IGNORECASE)
 _DAY_IN_SECONDS = 86_400
@@ -101,7 +101,7 @@ def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
     """Its amounts, with a fraction behind it ("two and a half"), and the length of time that it counts."""
     part = _PART_BEHIND.match(text, number.end)
     more = _part_of(part[1]) if part else Decimal(0)
-    unit = _TIME_UNIT_BEHIND.match(text, part.end() if part else number.end)
+    unit = TIME_UNIT_BEHIND.match(text, part.end() if part else number.end)
     for amount in number.amounts:
         yield Kind.AMOUNT if part or unit is None else Kind.AMOUNT_OF_TIME, amount
         if part:
@@ -226,14 +226,14 @@ def measures_in(numbers: Iterable[Number], text: str) -> Iterator[list[Measure]]
             waiting.clear()
         waiting = [*waiting[-1:], number]
         # The letter of "3 m" is a unit, though it may mean millions.
-        unit = _unit_at(text, number.end) or (_unit_at(text, number.digits_end) if number.scale else None)
+        unit = unit_at(text, number.end) or (unit_at(text, number.digits_end) if number.scale else None)
         if unit is not None:
             if _CURRENCY_BEFORE.search(text, max(waiting[0].start - 4, 0), waiting[0].start) is None:
                 yield [Measure(measured, *unit) for measured in waiting]
             waiting = []
 
 
-def _unit_at(text: str, position: int) -> tuple[int, str, Decimal] | None:
+def unit_at(text: str, position: int) -> tuple[int, str, Decimal] | None:
     """Where the unit ends that stands there, its dimension and its size."""
     unit = None if text[position : position + 1] in _NOTHING_BEHIND else _MEASURE_UNIT.match(text, position)
     if unit is None:
@@ -343,7 +343,7 @@ def _part(match: re.Match[str]) -> Iterator[Reading]:
     if is_added or not (count or name in ("half", "quarter")):
         return
     share = (many / parts).quantize(Decimal("0.01"))
-    time, unit = _TIME_UNIT_BEHIND.match(text, end), _unit_at(text, end)
+    time, unit = TIME_UNIT_BEHIND.match(text, end), unit_at(text, end)
     if match["scale"]:
         yield Kind.OTHER_AMOUNT, many * worded_amount(match["scale"]) / parts
     elif time:

@@ -148,12 +148,7 @@ def _whole_number(size: str) -> frozenset[Range]:
 def _dates_and_times(text: str) -> Iterator[AnswerValue]:
     """Dates, versions, and times of day that have digits."""
     for match in DATE.finditer(text):
-        plain = plain_text(match.group()).lower()
-        figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
-        days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
-        words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
-        months = (_exactly(Kind.MONTH, MONTHS.get(word) or int(word)) for word in words)
-        yield AnswerValue(CharRange(*match.span()), (*map(_whole_number, days_and_years), *months), is_time=True)
+        yield AnswerValue(CharRange(*match.span()), date_parts(match.group()), is_time=True)
     for match in VERSION.finditer(text):
         if not GROUPED_NUMBER.fullmatch(match.group()):
             yield AnswerValue(CharRange(*match.span()), (_exactly(*version(plain_text(match.group()))),))
@@ -162,6 +157,16 @@ def _dates_and_times(text: str) -> Iterator[AnswerValue]:
             numbers = tuple(_whole_number(number) for number in digits if int(number))
             minutes = frozenset(size for _, size in time.readings)
             yield AnswerValue(CharRange(time.start, time.end), numbers, minutes, is_time=True)
+
+
+def date_parts(date: str) -> tuple[frozenset[Range], ...]:
+    """What a passage must hold to repeat a match of ``DATE``: its day and year, and its month."""
+    plain = plain_text(date).lower()
+    figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
+    days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
+    words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
+    months = (_exactly(Kind.MONTH, MONTHS.get(word) or int(word)) for word in words)
+    return *map(_whole_number, days_and_years), *months
 
 
 def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
@@ -381,12 +386,12 @@ class ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
         matcher = copy(self)
         matcher._parts = self._parts.copy()
-        matcher._hold_against([*self._passages, passage_content(passage.text, passage.title)])
+        matcher._hold_against([*self.passages, passage_content(passage.text, passage.title)])
         return matcher
 
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:
         """A small number that counts what no passage counts is no value."""
-        self._passages = passages
+        self.passages = passages
         self._values = [
             value
             for value in self._found
@@ -410,7 +415,7 @@ class ValueMatcher:
 
     def unmatched_ranges(self, span: CharRange, passage_indices: Sequence[int]) -> list[CharRange]:
         """Where in the answer the values of ``unmatched_values`` stand, ascending."""
-        indices = tuple(passage_indices) or tuple(range(len(self._passages)))
+        indices = tuple(passage_indices) or tuple(range(len(self.passages)))
         return [self._values[place].chars for place in self._in(span) if not self._is_repeated(place, indices)]
 
     def values_in(self, span: CharRange) -> list[Value]:
@@ -428,7 +433,7 @@ class ValueMatcher:
         for index in passage_indices:
             key = id(value), index  # values live in ``_found``, which copies share; their places may differ
             if key not in self._parts:
-                self._parts[key] = value.parts_in(self._passages[index])
+                self._parts[key] = value.parts_in(self.passages[index])
             found |= self._parts[key]
             if value.is_repeated_by(found):
                 return True

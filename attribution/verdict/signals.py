@@ -20,6 +20,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer, words_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.claims import WordKinds
 from attribeam.attribution.verdict.fitted_parts import WordTable
+from attribeam.attribution.verdict.spellings import passage_spellings
 from attribeam.attribution.verdict.texts import (
     MODALS,
     NEGATIONS,
@@ -85,7 +86,8 @@ class AnswerRow:
     def of(cls, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, matcher: ValueMatcher | None = None) -> Self:
         """``matcher`` is one for this answer and its passages, where the caller has it already."""
         matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-        return cls(record, AnswerWords(parsed, record.answer, kinds.kinds), kinds, matcher)
+        spellings = passage_spellings(parsed, record.answer, matcher)
+        return cls(record, AnswerWords(parsed, record.answer, kinds.kinds, spellings), kinds, matcher)
 
 
 def answer_signals(rows: Sequence[AnswerRow], table: WordTable) -> list[Signals]:

@@ -6,7 +6,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
@@ -160,13 +160,17 @@ class AnswerWords:
         is_word: False for marks.
     """
 
-    def __init__(self, parsed: ParsedAnswer, answer: str, kinds: Sequence[ClaimKind]) -> None:
-        self.parsed, self.answer = parsed, answer
-        self.texts = [chars.of(answer) for chars in parsed.words]
+    def __init__(
+        self, parsed: ParsedAnswer, answer: str, kinds: Sequence[ClaimKind], spellings: Mapping[int, str]
+    ) -> None:
+        self.parsed, self.answer, self.spellings = parsed, answer, spellings
+        self.texts = [spellings.get(word) or chars.of(answer) for word, chars in enumerate(parsed.words)]
         self.lowered = [text.lower() for text in self.texts]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
-        self.states = [kind is not ClaimKind.DISCOURSE for kind in kinds]
+        self.states = [
+            kind is not ClaimKind.DISCOURSE and spellings.get(word) != "" for word, kind in enumerate(kinds)
+        ]
         self.content = [*map(and_, map(carries_content, self.texts), self.states)]
         self.bounds = sentence_bounds(parsed)
         self.sentences, self.clause_of = [0] * len(self.texts), [0] * len(self.texts)
