@@ -210,8 +210,8 @@ class AnswerName:
                     yield from range(start, end)
 
 
-def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
-    """Whether words of a name occur in another form, as one word, or by their initials.
+def other_form(phrase: Phrase, passage: PassageContent) -> Phrase | None:
+    """The words of a name in the other form that a passage has: ("ny",) for ("new", "york"); None for none.
 
     An abbreviation of up to three letters counts in capitals only: "IN" is Indiana, "in" is not.
     """
@@ -221,7 +221,14 @@ def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
         else:
             occurs = passage.words.issuperset(form)
         if occurs:
-            return True
+            return form
+    return None
+
+
+def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
+    """Whether words of a name occur in another form, as one word, or by their initials."""
+    if other_form(phrase, passage):
+        return True
     joined = "".join(phrase)
     if len(phrase) == 1:
         return len(joined) >= _STEM_LENGTH and joined in passage.joined_words

@@ -236,11 +236,14 @@ def _is_enumerator(number: Number, text: str) -> bool:
 
 
 def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
-    """Fractions of three parts or more, "four fifths", which may be percentages elsewhere, and "half a million"."""
+    """Fractions of three parts or more, which may be percentages elsewhere, "half a million", and "half past six"."""
     for phrase in phrases:
         chars = CharRange(phrase.start, phrase.end)
         count = next((size for kind, size in phrase.readings if kind == Kind.AMOUNT), None)
-        if phrase.within:
+        minutes = frozenset(size for kind, size in phrase.readings if kind == Kind.PERHAPS_MINUTE)
+        if minutes:
+            yield AnswerValue(chars, (), minutes, is_time=True)
+        elif phrase.within:
             amount = max(size for kind, size in phrase.readings if kind == Kind.OTHER_AMOUNT)
             yield _value(phrase, text, rounding(text, phrase.start, phrase.end, amount))
         elif count is not None:

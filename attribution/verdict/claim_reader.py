@@ -23,7 +23,6 @@ import numpy.typing as npt
 from attribeam.attribution.answers.plain_text import remembered
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
 from attribeam.attribution.verdict.texts import AnswerWords, PassageSentences
-from attribeam.schemas import CharRange
 from attribeam.schemas.errors import DataError
 from attribeam.schemas.files import read_regular
 
@@ -226,24 +225,20 @@ class ClaimReader:
 
     def _sentence(self, answer: AnswerWords, words: range) -> _Sentence:
         """Only tokens that share a character with a word that may state something: citation marks are no words."""
-        chars = answer.parsed.words
+        chars = answer.ranges
         start, end = chars[words[0]].char_start, chars[words[-1]].char_end
-        text = answer.answer[start:end]
-        if not answer.spellings.keys().isdisjoint(words):
-            text, chars = _respelled(answer, words)
-            start, chars = 0, {**dict(zip(words, chars, strict=True))}
-        found = self._tokenizer.encode(text, add_special_tokens=False)
+        found = self._tokenizer.encode(answer.text[start:end], add_special_tokens=False)
         ids, tokens_of = list[int](), defaultdict[int, list[int]](list)
         first = words.start
         for token, (one, two) in zip(found.ids, found.offsets, strict=True):
             while first < words.stop and chars[first].char_end <= start + one:
                 first += 1
-            word = first
-            while word < words.stop and chars[word].char_start < start + two:
-                word += 1
-            if any(answer.states[first:word]):
-                for one_word in range(first, word):
-                    tokens_of[one_word].append(len(ids))
+            end_word = first
+            while end_word < words.stop and chars[end_word].char_start < start + two:
+                end_word += 1
+            if any(answer.states[first:end_word]):
+                for word in range(first, end_word):
+                    tokens_of[word].append(len(ids))
                 ids.append(token)
         return ids, tokens_of
 
@@ -262,16 +257,6 @@ class ClaimReader:
             first = _ids_of(text[:_SENTENCE_CHARS], self._tokenizer)
             found += [self._separator, *first[:_OTHER_TOKENS]] if is_other else first[:most]
         return tuple(found)
-
-
-def _respelled(answer: AnswerWords, words: range) -> tuple[str, list[CharRange]]:
-    text, found, chars = "", [], answer.parsed.words
-    for word in words:
-        text += answer.answer[chars[word - 1].char_end : chars[word].char_start] if word > words.start else ""
-        start = len(text)
-        text += answer.texts[word]
-        found.append(CharRange(start, len(text)))
-    return text, found
 
 
 def _product(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

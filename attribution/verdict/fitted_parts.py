@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from attribeam.attribution.answers.atomic_facts import WordTokenAlignment
-from attribeam.attribution.verdict.texts import RowKind, carries_content
+from attribeam.attribution.verdict.texts import RowKind, carries_content, stem
 from attribeam.schemas import CharRange
 from attribeam.schemas.errors import DataError, ModelLoadError
 from attribeam.schemas.files import ALTERNATIVE, Form, Line, Name, Number, Share, read_form, read_regular
@@ -409,8 +409,8 @@ class WordTable:
         scaled = vectors.astype(np.float32)
         self.vectors = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-6)
         self._rows = {word: row for row, word in enumerate(words) if carries_content(word)}
-        counts = {one: int(count) for count, stems in form.frequencies.items() for one in stems.split()}
-        self._rarities = {one: math.log((form.documents + 1) / (count + 1)) for one, count in counts.items()}
+        counts = sorted((int(count), stem(one)) for count, stems in form.frequencies.items() for one in stems.split())
+        self._rarities = {one: math.log((form.documents + 1) / (count + 1)) for count, one in counts}
         self._rarest = math.log((form.documents + 1) / 2)
 
     def rarity(self, word_stem: str) -> float:

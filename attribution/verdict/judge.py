@@ -46,7 +46,7 @@ from attribeam.schemas import (
 )
 from attribeam.schemas.errors import ModelLoadError
 
-_ABOUT_THE_SAME = 0.5
+_ABOUT_THE_SAME = 0.4
 """The share of a claim that its premise must cover, alike words included, to have something *instead* of the rest."""
 _QUOTED_SHARE = 0.85
 _COVERED, _ADDED = 0.8, 0.15
@@ -190,7 +190,7 @@ class _Reasons:
             for text in [one.text if not self._is_told(one.text) else one.measured]
             if not self._is_told(text)
         ]
-        rivals.sort(key=lambda one: own is None or not own.behind or one[0].behind != own.behind)
+        rivals.sort(key=lambda one: own is not None and (one[0].text != own.text, one[0].behind != own.behind))
         return rivals[0][1] if rivals else None
 
     def _texts(self, premise: Premise) -> list[str]:

@@ -13,14 +13,15 @@ from functools import lru_cache
 from itertools import pairwise
 from operator import and_
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_tree
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
-from attribeam.schemas import ClaimKind, EvidencePiece, Passage, SpanEvidence
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
+from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
 WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
@@ -82,13 +83,13 @@ MODALS = word_set("can could may might should must will would")
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def stem(word: str) -> str:
-    """The first six letters in lower case, without a possessive ending; of a number what it amounts to.
+    """The first six letters in lower case, without diacritics and possessive ending; of a number what it amounts to.
 
     So "1,250.50" is "1250.5", and "4.8.2" stays as it is.
     """
-    word = word.lower()
+    word = plain_text(word).lower()
     if not word[:1].isdigit():
-        return (word[:-2] if word.endswith(("'s", "’s")) else word)[:_STEM_LETTERS]
+        return (word[:-2] if word.endswith("'s") else word)[:_STEM_LETTERS]
     if _AMOUNT.fullmatch(word) is None:
         return word
     whole, _, decimals = word.replace(",", "").partition(".")
@@ -145,11 +146,26 @@ def _denies(word: str, following: str) -> bool:
     return word in _DENYING or word.endswith(_CONTRACTED)
 
 
+def _respelled(
+    answer: str, words: Sequence[CharRange], spellings: Mapping[int, str]
+) -> tuple[str, Sequence[CharRange]]:
+    if not spellings:
+        return answer, words
+    text, ranges, end = "", list[CharRange](), 0
+    for word, chars in enumerate(words):
+        text += answer[end : chars.char_start]
+        ranges.append(CharRange(len(text), len(text) + len(spellings.get(word) or chars.of(answer))))
+        text += spellings.get(word) or chars.of(answer)
+        end = chars.char_end
+    return text + answer[end:], ranges
+
+
 class AnswerWords:
     """One parsed answer.
 
     Attributes:
-        texts, lowered, stems: each word as it is written, in lower case, and its stem.
+        text, ranges: the answer as it is read, and where each word stands there; ``answer`` is as it was given.
+        texts, lowered, stems: each word as it is read, in lower case, and its stem.
         states: whether each word may state something: "According to the passage," leads what is stated.
         content: whether each word carries content and may state something.
         bounds: half-open word ranges of the sentences.
@@ -161,16 +177,20 @@ class AnswerWords:
     """
 
     def __init__(
-        self, parsed: ParsedAnswer, answer: str, kinds: Sequence[ClaimKind], spellings: Mapping[int, str]
+        self,
+        parsed: ParsedAnswer,
+        answer: str,
+        kinds: Sequence[ClaimKind],
+        spellings: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        self.parsed, self.answer, self.spellings = parsed, answer, spellings
-        self.texts = [spellings.get(word) or chars.of(answer) for word, chars in enumerate(parsed.words)]
+        """``spellings`` has the words that are read as others; "" for one that is not read."""
+        self.parsed, self.answer = parsed, answer
+        self.text, self.ranges = _respelled(answer, parsed.words, spellings)
+        self.texts = [chars.of(self.text) for chars in self.ranges]
         self.lowered = [text.lower() for text in self.texts]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
-        self.states = [
-            kind is not ClaimKind.DISCOURSE and spellings.get(word) != "" for word, kind in enumerate(kinds)
-        ]
+        self.states = [kind is not ClaimKind.DISCOURSE and spellings.get(word) != "" for word, kind in enumerate(kinds)]
         self.content = [*map(and_, map(carries_content, self.texts), self.states)]
         self.bounds = sentence_bounds(parsed)
         self.sentences, self.clause_of = [0] * len(self.texts), [0] * len(self.texts)
