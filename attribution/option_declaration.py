@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, wraps
 from importlib.metadata import entry_points
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -268,7 +268,8 @@ def takes_options(
 ) -> Callable[[Callable[[type[_T], _O], _T]], Callable[Concatenate[type[_T], _P], _T]]:
     """Decorate a constructor that takes an options object, so that it takes the options as arguments instead.
 
-    Type checkers see the signature of ``options``; so do ``help`` and ``inspect``, with every option explained.
+    Type checkers see the signature of ``options``; so do ``help`` and ``inspect``, with every option explained. A path
+    is taken as its text.
     """
     kind = cast("type[_O]", options)
 
@@ -278,7 +279,8 @@ def takes_options(
         @wraps(method)
         def call(cls: type[_T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
             bound = signature.bind(cls, *args, **kwargs).arguments
-            return method(cls, kind(**{name: value for name, value in bound.items() if name != "cls"}))
+            given = {name: str(value) if isinstance(value, PurePath) else value for name, value in bound.items()}
+            return method(cls, kind(**{name: value for name, value in given.items() if name != "cls"}))
 
         lines = [f"    {one.name}: {one.help} (default: {one.default_in_words})." for one in declared(kind).values()]
         call.__doc__ = "\n".join([inspect.cleandoc(method.__doc__ or ""), "", "Args:", *lines])

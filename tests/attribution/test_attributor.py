@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from attribeam.attribution.methods.method import LoadedModels
 from attribeam.attribution.methods.models import ModelChoice
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource, SpanKind, Support
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import ModelLoadError, UsageError
 
 ANSWER = "Ada Thorne built it in 1874."
 PASSAGES = ["The lighthouse was built in 1874.", "The keeper lived in the tower."]
@@ -184,6 +185,11 @@ def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_ow
     assert choice.model == model
     assert choice.language.model == "theirs"
     assert (choice.language.dtype, choice.language.quantization) == expected
+
+
+def test_a_path_is_taken_as_its_text():
+    with pytest.raises(ModelLoadError, match="/absent/model"):
+        Attributor.from_pretrained(Path("/absent/model"))
 
 
 def test_wrong_options_are_refused_before_anything_is_loaded():
