@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -368,7 +369,7 @@ class VerdictJudge:
             support = Support.SUPPORTED if score >= self._model.thresholds.supported else Support.WEAK
             if score < self._unsupported:
                 support = Support.UNSUPPORTED
-            named = self._named(words, of_words, support) if flagged else ()
+            named = answer.not_in(premise, self._named(words, of_words, support)) if flagged else ()
             why = answer.reasons.why(words, premise, support, answer.row.spans[index].chars)
             verdicts[index] = {
                 "support": support,
@@ -404,14 +405,14 @@ class _ReadAnswer:
         self, row: RowToJudge, answer: AnswerRow, signals: Signals, table: WordTable, reader: ClaimReader | None
     ) -> None:
         every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
-        self.row, self.kind, self.spans = row, every.kind, every.spans
+        self.row, self.kind, self.spans, self._stems = row, every.kind, every.spans, answer.words.stems
         judged = frozenset(signals.words)
         self.own = {
             index: one.words
             for index, one in enumerate(every.spans)
             if one.claim_index == index and not judged.isdisjoint(one.words)
         }
-        sentences = PassageSentences(row.record.passages if self.own else ())
+        self._sentences = sentences = PassageSentences(row.record.passages if self.own else ())
         pairs = [(words, row.found[index]) for index, words in self.own.items()]
         self.premises = claim_premises(answer, sentences, pairs, table)
         claims = [*zip(self.own.values(), self.premises, strict=True)]
@@ -425,6 +426,11 @@ class _ReadAnswer:
     @cached_property
     def _stated(self) -> str:
         return hide_ranges(self.row.record.answer, self.row.parsed.marked)
+
+    def not_in(self, premise: Premise, words: Sequence[int]) -> Sequence[int]:
+        """Those of the words that the sentences of the premise do not have; all, where they have all."""
+        there = {*chain.from_iterable(self._sentences.all[place].stems for place in premise.window)}
+        return [word for word in words if self._stems[word] not in there] or words
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""
