@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 READER_FILES = ("reader.safetensors", "reader_tokenizer.json")
 NOTHING_READ = 0.0
 """What is said of a claim without premise."""
-_SEPARATOR = "[SEP]"
+_SEPARATOR, _FULL_STOP = "[SEP]", "."
 _MAIN_TOKENS, _TITLE_TOKENS, _SIDE_TOKENS, _OTHER_TOKENS, _ANSWER_TOKENS = 80, 16, 24, 40, 64
 _SENTENCE_CHARS = 2_000
 """How much of a passage's sentence is tokenised, which holds more tokens than are read."""
@@ -98,10 +98,7 @@ class ClaimReader:
         if not isinstance(tokenizer.pre_tokenizer, BertPreTokenizer):
             raise ValueError("the tokenizer should divide a text into words as BERT's does")
         self._tokenizer = tokenizer
-        separator = tokenizer.token_to_id(_SEPARATOR)
-        if separator is None:
-            raise ValueError(f"the tokenizer should have a token {_SEPARATOR}, has none")
-        self._separator: int = separator
+        self._separator, self._full_stop = (_id_of(token, tokenizer) for token in (_SEPARATOR, _FULL_STOP))
 
     def inputs(
         self,
@@ -224,7 +221,10 @@ class ClaimReader:
         return tuple(ids[begin : begin + _ANSWER_TOKENS]), places, tuple([of_tokens[token] for token in own])
 
     def _sentence(self, answer: AnswerWords, words: range) -> _Sentence:
-        """Only tokens that share a character with a word that may state something: citation marks are no words."""
+        """Only tokens that share a character with a word that may state something: citation marks are no words.
+
+        A sentence without a mark at its end is read with a full stop.
+        """
         chars = answer.ranges
         start, end = chars[words[0]].char_start, chars[words[-1]].char_end
         found = self._tokenizer.encode(answer.text[start:end], add_special_tokens=False)
@@ -240,6 +240,9 @@ class ClaimReader:
                 for word in range(first, end_word):
                     tokens_of[word].append(len(ids))
                 ids.append(token)
+        if answer.is_word[words[-1]] and answer.states[words[-1]]:
+            tokens_of[words[-1]].append(len(ids))
+            ids.append(self._full_stop)
         return ids, tokens_of
 
     def _premise(self, premise: Premise, sentences: PassageSentences) -> tuple[int, ...]:
@@ -282,6 +285,13 @@ def _pooled(
         np.maximum.reduceat(tokens, starts),
     ]
     return np.concatenate(of_each, axis=1)
+
+
+def _id_of(token: str, tokenizer: Tokenizer) -> int:
+    found = tokenizer.token_to_id(token)
+    if found is None:
+        raise ValueError(f"the tokenizer should have a token {token}, has none")
+    return found
 
 
 @remembered

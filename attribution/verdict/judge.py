@@ -49,6 +49,7 @@ from attribeam.schemas.errors import ModelLoadError
 
 _ABOUT_THE_SAME = 0.4
 """The share of a claim that its premise must cover, alike words included, to have something *instead* of the rest."""
+_OTHERS = frozenset([UnsupportedReason.OTHER_VALUE, UnsupportedReason.OTHER_TIME, UnsupportedReason.OTHER_ENTITY])
 _QUOTED_SHARE = 0.85
 _COVERED, _ADDED = 0.8, 0.15
 """A claim of which one premise covers less than the first share, and a second sentence adds the second, is combined."""
@@ -369,8 +370,10 @@ class VerdictJudge:
             support = Support.SUPPORTED if score >= self._model.thresholds.supported else Support.WEAK
             if score < self._unsupported:
                 support = Support.UNSUPPORTED
-            named = answer.not_in(premise, self._named(words, of_words, support)) if flagged else ()
+            named = self._named(words, of_words, support) if flagged else ()
             why = answer.reasons.why(words, premise, support, answer.row.spans[index].chars)
+            if why.reason in _OTHERS:
+                named = answer.not_in(premise, named)
             verdicts[index] = {
                 "support": support,
                 "support_score": score,
