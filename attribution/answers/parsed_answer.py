@@ -283,12 +283,12 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
             ends.append(False)
             continue
         whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
-        ends.append(_may_end(whole, "".join(words[place + 1 : place + 2])))
+        ends.append(may_end_sentence(whole, "".join(words[place + 1 : place + 2])))
     return ends
 
 
-def _may_end(whole: str, following: str) -> bool:
-    """Whether a sentence may end with a word, in lower case, that has a mark at its end."""
+def may_end_sentence(whole: str, following: str) -> bool:
+    """Whether a sentence may end with a word, in lower case, that has a mark at its end, before this text."""
     return whole not in _BEFORE_MORE and not (whole in _BEFORE_NUMBERS and following[:1].isdigit())
 
 
@@ -433,7 +433,7 @@ def _sentences(text: str, *, at_clauses: bool) -> Iterator[CharRange]:
             bare = words[-1].rstrip(_AFTER_END)
             whole = ("".join(words[-2:-1]) + bare if bare == "." else bare).lower()
             following = _next_word(text, place, end)
-            if not _may_end(whole, text[following : min(following + 1, end)]):
+            if not may_end_sentence(whole, text[following : min(following + 1, end)]):
                 continue
             if at_clauses or not words[-1].rstrip(_CLOSING).endswith(_CLAUSE_MARKS):
                 yield CharRange(start, place)

@@ -49,7 +49,6 @@ from attribeam.schemas.errors import ModelLoadError
 
 _ABOUT_THE_SAME = 0.4
 """The share of a claim that its premise must cover, alike words included, to have something *instead* of the rest."""
-_OTHERS = frozenset([UnsupportedReason.OTHER_VALUE, UnsupportedReason.OTHER_TIME, UnsupportedReason.OTHER_ENTITY])
 _QUOTED_SHARE = 0.85
 _COVERED, _ADDED = 0.8, 0.15
 """A claim of which one premise covers less than the first share, and a second sentence adds the second, is combined."""
@@ -92,6 +91,8 @@ class _Why:
     reason: UnsupportedReason | None = None
     expected: str | None = None
     how: SupportedHow | None = None
+    others: tuple[CharRange, ...] = ()
+    """The claim's values and names of which the evidence has others."""
 
 
 class _Reasons:
@@ -136,7 +137,8 @@ class _Reasons:
         values = [one for one in own if isinstance(one, AnswerValue) or self._is_time(one)]
         values = [one for one in values if not one.is_repeated_by(one.parts_in(content))]
         names = [one for one in own if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main))]
-        return next(filter(None, (self._another(one, premise) for one in (*values, *names))), None)
+        found = next(filter(None, (self._another(one, premise) for one in (*values, *names))), None)
+        return replace(found, others=tuple([one.chars for one in (*values, *names)])) if found else None
 
     @cached_property
     def _told(self) -> set[str]:
@@ -372,8 +374,8 @@ class VerdictJudge:
                 support = Support.UNSUPPORTED
             named = self._named(words, of_words, support) if flagged else ()
             why = answer.reasons.why(words, premise, support, answer.row.spans[index].chars)
-            if why.reason in _OTHERS:
-                named = answer.not_in(premise, named)
+            if why.others:
+                named = answer.only_others(words, premise, why.others) or named
             verdicts[index] = {
                 "support": support,
                 "support_score": score,
@@ -408,7 +410,7 @@ class _ReadAnswer:
         self, row: RowToJudge, answer: AnswerRow, signals: Signals, table: WordTable, reader: ClaimReader | None
     ) -> None:
         every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
-        self.row, self.kind, self.spans, self._stems = row, every.kind, every.spans, answer.words.stems
+        self.row, self.kind, self.spans, self._words = row, every.kind, every.spans, answer.words
         judged = frozenset(signals.words)
         self.own = {
             index: one.words
@@ -430,10 +432,13 @@ class _ReadAnswer:
     def _stated(self) -> str:
         return hide_ranges(self.row.record.answer, self.row.parsed.marked)
 
-    def not_in(self, premise: Premise, words: Sequence[int]) -> Sequence[int]:
-        """Those of the words that the sentences of the premise do not have; all, where they have all."""
+    def only_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
+        """The words of a claim that its premise lacks, where all of them stand in these values and names; else none."""
         there = {*chain.from_iterable(self._sentences.all[place].stems for place in premise.window)}
-        return [word for word in words if self._stems[word] not in there] or words
+        missing = [word for word in words if self._words.content[word] and self._words.stems[word] not in there]
+        chars = self.row.parsed.words
+        near = [chars[max(word - 1, 0) : word + 1] for word in missing]  # "hours" of "35 hours" stands behind the value
+        return missing if all(any(one.overlaps(other) for one in two for other in others) for two in near) else ()
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attribeam.attribution.answers.answer_names import PassageContent
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds, sentence_tree
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, may_end_sentence, sentence_bounds, sentence_tree
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
@@ -367,6 +367,7 @@ def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
 
 
 _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
+_INITIALS, _LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 
@@ -492,12 +493,30 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
     return tuple(found)
 
 
+def end_sentence(word: str, following: str) -> bool:
+    """Whether a word with a mark at its end ends a sentence before another word: titles do not ("Dr.").
+
+    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, and small ones before any capital letter.
+    """
+    if _INITIALS.fullmatch(word):
+        is_small = len(following) > 1 and following.lower() in FUNCTION_WORDS
+        return is_small or (word.islower() and following[:1].isupper())
+    return may_end_sentence(word.lower(), following)
+
+
 def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
     """Where each sentence of a line begins, and its text."""
-    for start, end in pairwise((0, *(match.end() for match in _SENTENCE_END.finditer(line)), len(line))):
+    ends = (match.end() for match in _SENTENCE_END.finditer(line) if _is_end(line, match.end()))
+    for start, end in pairwise((0, *ends, len(line))):
         text = line[start:end].lstrip()
         if text:
             yield end - len(text), text.rstrip()
+
+
+def _is_end(line: str, end: int) -> bool:
+    before = line[max(end - _LONGEST_TITLE, 0) : end].split()[-1]
+    behind = WORD_OR_MARK.match(line, end + 1)
+    return end_sentence(before, behind.group() if behind else "")
 
 
 def _sentence(

@@ -24,6 +24,7 @@ from attribeam.attribution.verdict.texts import (
     AnswerWords,
     RecordLine,
     Truth,
+    end_sentence,
     read_sentences,
     record_lines,
     stem,
@@ -47,10 +48,11 @@ _Cosines = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class _TextWords:
-    """The words and marks of one title or text, in lower case, and the line and length of each part of it."""
+    """The words and marks of one title or text, in lower case, which end sentences, and each part's line and length."""
 
     lines: tuple[RecordLine, ...]
     words: tuple[str, ...]
+    ends: tuple[bool, ...]
     places: tuple[int, ...]
     lengths: tuple[int, ...]
 
@@ -64,7 +66,15 @@ def _text_words(text: str) -> _TextWords:
     else:
         parts = [(one.line, one.lowered) for one in read_sentences(text)]
     words = tuple(chain.from_iterable(own for _, own in parts))
-    return _TextWords(lines, words, tuple([place for place, _ in parts]), tuple([len(own) for _, own in parts]))
+    ends = tuple(chain.from_iterable(_ends(own) for _, own in parts))
+    return _TextWords(lines, words, ends, tuple([place for place, _ in parts]), tuple([len(own) for _, own in parts]))
+
+
+def _ends(words: Sequence[str]) -> Iterator[bool]:
+    """Which of the words and marks of a part end a sentence; the full stop of "J. Ray" and "Dr. Ray" does not."""
+    for before, word, following in zip(["", *words], words, [*words[1:], ""], strict=False):
+        is_end = word in _SENTENCE_ENDS
+        yield is_end and (word != "." or not following or end_sentence(f"{before}.", following))
 
 
 class PassageWords:
@@ -106,7 +116,7 @@ class PassageWords:
         borders = [len(one.lines) + 1 + (one is row[-1]) for row in texts for one in row]
         firsts = [*accumulate(borders, initial=0)]
         lines = [first + place + 1 for one, first in zip(every, firsts, strict=False) for place in one.places]
-        ends = np.array([one in _SENTENCE_ENDS for one in self.numbers], dtype=np.int64)[self.words]
+        ends = np.fromiter(chain.from_iterable(one.ends for one in every), np.int64, sum(counts))
         ended = np.append(0, np.cumsum(ends))
         self.sentences = np.repeat(np.array(lines, dtype=np.int64), lengths) + ended[:-1]
         self.sentence_count = firsts[-1] + int(ended[-1])
