@@ -67,6 +67,13 @@ def test_citation_marks_are_not_read(reader):
     assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars."
 
 
+@pytest.mark.parametrize("answer", ["The ferry leaves at noon", "The ferry leaves at noon [1]"])
+def test_a_sentence_without_a_mark_at_its_end_is_read_with_a_full_stop(reader, answer):
+    claim = inputs(reader, answer, 0, len(answer), premise())
+    assert text_of(claim.sentence) == "the ferry leaves at noon."
+    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "the ferry leaves at noon."
+
+
 def test_words_that_only_lead_a_claim_are_not_read(reader):
     answer = "According to the passage, the ferry leaves at noon."
     claim = inputs(reader, answer, answer.index("the ferry"), len(answer), premise())

@@ -263,3 +263,16 @@ def test_sentences_have_their_places_and_fields_of_json_have_none():
     fields = PassageSentences(record("x", '{"name": "Orrin mill", "floors": 4}').passages).all
     assert [(one.text, one.start) for one in fields] == [("name: Orrin mill", -1), ("floors: 4", -1)]
     assert len(PassageSentences(record("x", RECORD).passages)) == len(RECORD.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "named"),
+    [
+        ("The mill has nine floors.", MILL, ["nine"]),
+        ("The ride takes 35 hours in all.", "The ride takes 35 minutes in all.", ["35 hours"]),
+        ("The talk is on 23 May.", "The talk is on Tuesday, 22 May, at 18:30.", ["23"]),
+    ],
+)
+def test_of_a_claim_that_is_its_premise_with_another_value_only_this_is_named(attributor, answer, passage, named):
+    (claim,) = claims(attributor, answer, passage)
+    assert [chars.of(answer) for chars in claim.unsupported_words] == named

@@ -9,13 +9,22 @@ from tests.attribution.verdict.judged_rows import LANTERN, RECORD, parse, record
 from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.fitted_parts import word_table
 from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
-from attribeam.attribution.verdict.texts import AnswerWords, RowKind, Truth, record_lines, row_kind
+from attribeam.attribution.verdict.texts import (
+    AnswerWords,
+    RowKind,
+    Truth,
+    read_sentences,
+    record_lines,
+    row_kind,
+    stem,
+)
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_matches import (
     ABSENT,
     AGREES,
     CONFLICTS,
     UNTOLD,
+    PassageWords,
     field_agreement,
     open_days,
     time_agreement,
@@ -23,6 +32,27 @@ from attribeam.attribution.verdict.word_matches import (
 from attribeam.schemas import ClaimKind, Passage, QARecord
 
 QUESTION = "Who trimmed the lamp?"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Dr. Ines Ray treats children. Mr. Dunn waits.", ["Dr. Ines Ray treats children.", "Mr. Dunn waits."]),
+        ("The host, J. P. Ferrante, sings. It rains.", ["The host, J. P. Ferrante, sings.", "It rains."]),
+        ("The U.S. Army came. It left the U.S. The end.", ["The U.S. Army came.", "It left the U.S.", "The end."]),
+        ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
+        ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
+        ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
+    ],
+)
+def test_no_sentence_ends_at_initials_and_titles(text, sentences):
+    assert [one.text for one in read_sentences(text)] == sentences
+    passages = PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT))
+    assert len(set(passages.sentences.tolist())) == len(sentences)
+
+
+def test_stems_have_no_diacritics():
+    assert stem("Núria’s") == stem("nuria") == "nuria"
 
 
 def kind_of(question, *passages):
