@@ -215,7 +215,7 @@ def other_form(phrase: Phrase, passage: PassageContent) -> Phrase | None:
 
     An abbreviation of up to three letters counts in capitals only: "IN" is Indiana, "in" is not.
     """
-    for form in _OTHER_FORMS.get(phrase, ()):
+    for form in _OTHER_FORMS.get(phrase) or _OTHER_FORMS.get((*phrase[:-1], phrase[-1].removesuffix("s")), ()):
         if len(form) == 1 and len(form[0]) <= _LONGEST_ABBREVIATION:
             occurs = form[0].upper() in passage.capitals or form[0].title() in passage.capitalised
         else:
@@ -397,6 +397,7 @@ _BOLD_NUMBER = re.compile(r"(?<!\d)\*\*(?=[$€£]?\d)|(?<=[\d%])\*\*(?!\d)")
 _CAMEL_CASE, _BETWEEN_CAMELS = re.compile(r"[a-z][A-Z]"), re.compile(r"(?<=[a-z])(?=[A-Z])")
 _YEAR = re.compile(r"(?:1\d|20)\d\d(?<![\d.,$€£]\d{4})(?!\d|[.,]\d|\s?%)")
 _DIGITS_JOINED = re.compile(r"\d[-./]\d")
+_MONTHS_OR_VERBS = frozenset({"may", "march"})
 _KINDS_OF_DATES = frozenset({Kind.MONTH, Kind.MINUTE})
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SHORT_DAYS = tuple(day[:3] for day in _DAYS)
@@ -481,12 +482,17 @@ class PassageContent:
     def _dates(self) -> dict[str, frozenset[Decimal]]:
         """The months and the times of day."""
         text, words = self.plain, self.words
-        months = [month for name, month in MONTHS.items() if name in words]
+        months = [month for name, month in MONTHS.items() if name in words and self._names_month(name)]
         if _DIGITS_JOINED.search(text):
             months += (int(match[2]) for match in (*ISO_DATE.finditer(text), *DOTTED_DATE.finditer(text)))
             months += (int(part) for match in SLASHED_DATE.finditer(text) for part in match.groups())
         minutes = (size for time in clock_times_in(text) for _, size in time.readings)
         return {Kind.MONTH: frozenset(map(Decimal, months)), Kind.MINUTE: frozenset(minutes)}
+
+    def _names_month(self, name: str) -> bool:
+        """False for the verbs "may" and "march", which are written small and stand beside no number."""
+        is_month = name not in _MONTHS_OR_VERBS or name.title() in self.capitalised or name.upper() in self.capitals
+        return is_month or re.search(rf"\d\s(?:of\s)?{name}\b|\b{name},?\s\d", self.plain) is not None
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:

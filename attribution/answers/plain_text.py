@@ -118,6 +118,7 @@ UNIT_SIGN = (
     r"(?:[kMGT]?(?:Hz|W|Wh|V|J|N|Pa|B|bit|bps|eV)|[KMGT]iB|KB|KM|[kcm]?m[²³23]?|m?Ah?|hPa|[kmµ]?g|[mc]?[lL]|kcal|dB|°?[CFK]"
     r"|Nm|[Mm]ph|MPH|[AaPp]\.?[Mm]\.?)"
 )
+_MONEY_BEFORE = re.compile(rf"(?:{_CURRENCY}|\b{CURRENCY_CODE})\s?$")
 _UNIT = (
     r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
     r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
@@ -129,7 +130,7 @@ ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
 
 DATE = re.compile(
     rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
-    r"|\d{4}-\d{2}-\d{2}|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w)",
+    r"|\d{4}-\d{2}-\d{2}|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w(?<!T(?=\d\d:\d\d)))",
     re.IGNORECASE,
 )
 NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:\s?-?(?P<scale>{ANY_SCALE}))?(?P<decade>s\b)?", re.IGNORECASE)
@@ -196,7 +197,10 @@ def numbers_in(text: str) -> list[Number]:
         scale = (match["scale"] or "").lower()
         written = _read_digits(match["digits"])
         scaled = tuple(amount * _ALL_SCALES[scale] for amount in written) if scale else ()
-        amounts = scaled if scale in SCALES else written + scaled
+        is_sure = scale in LONG_SCALES or (
+            scale and _MONEY_BEFORE.search(text, max(match.start() - 4, 0), match.start())
+        )
+        amounts = scaled if is_sure else written + scaled
         is_decade = match["decade"] is not None
         numbers.append(Number(*match.span(), amounts, match["digits"], match.end("digits"), scale, is_decade))
     return sorted(numbers, key=lambda number: number.start)
@@ -303,6 +307,7 @@ _TIME = re.compile(
     r"|(?<![\w.,:$€£])(?P<plain_hour>\d{1,2}):(?P<plain_minute>\d{1,2})(?![\w:]|[.,]\d)"
     r"|(?<![\w.,:$€£])(?P<first>\d{1,2})(?::(?P<first_minute>\d{2}))?(?=\s?(?:-|–|—|to|until|till|and)\s?"
     r"\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b)"
+    r"|(?<=\d-\d\dT)(?P<iso_hour>\d{2}):(?P<iso_minute>\d{2})"
     r"|\b(?P<word>noon|midday|midnight)\b",
     re.IGNORECASE,
 )
@@ -321,14 +326,15 @@ def clock_times_in(text: str) -> Iterator[Quantity]:
         if match["word"]:
             minutes = [0 if match["word"].lower() == "midnight" else HALF_DAY]
         else:
-            hour = int(match["hour"] or match["plain_hour"] or match["first"])
-            written = match["minute"] or match["dotted"] or match["plain_minute"] or match["first_minute"] or "00"
+            hour = int(match["hour"] or match["plain_hour"] or match["first"] or match["iso_hour"])
+            minute = match["minute"] or match["dotted"] or match["plain_minute"] or match["first_minute"]
+            written = minute or match["iso_minute"] or "00"
             if hour > 24 or int(written) > 59:
                 continue
             at, in_half = hour * 60 + int(written), 1 <= hour <= 12
             if match["half"] and in_half:
                 minutes = [at % HALF_DAY + (HALF_DAY if match["half"].lower() == "p" else 0)]
             else:
-                is_open = in_half and len(written) > 1 and not match["half"]
+                is_open = in_half and len(written) > 1 and not match["half"] and not match["iso_hour"]
                 minutes = [minute % _WHOLE_DAY for minute in (at, at + HALF_DAY)[: 1 + is_open]]
         yield Quantity(*match.span(), frozenset((Kind.MINUTE, Decimal(minute)) for minute in minutes))

@@ -28,8 +28,8 @@ from attribeam.attribution.answers.plain_text import (
 )
 
 _UNITS_IN_SECONDS = {
-    "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "day": 86_400, "week": 604_800,
-    "fortnight": 1_209_600,
+    "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600, "day": 86_400,
+    "week": 604_800, "wk": 604_800, "fortnight": 1_209_600,
 }  # fmt: skip
 _UNITS_IN_MONTHS = {"month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200}
 _TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\b"
@@ -78,6 +78,7 @@ _TIMES_BEHIND = re.compile(
 )
 
 
+_METRES_BEHIND = re.compile(r"\s?m\s(?:long|wide|high|tall|deep|thick|across|above|below)\b")
 _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 """What begins nothing that says more about the number before it."""
 
@@ -92,7 +93,8 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
         if number.start in measured:
             measure = measured[number.start]
             own = {(Kind.AMOUNT_OF_MEASURE if kind is Kind.AMOUNT else kind, size) for kind, size in readings}
-            readings = own | readings if number.scale else own  # "3.5m" may be millions
+            is_open = number.scale and _METRES_BEHIND.match(text, number.digits_end) is None
+            readings = own | readings if is_open else own  # "3.5m" may be millions
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
@@ -409,6 +411,11 @@ def _season(match: re.Match[str]) -> Iterator[Reading]:
     ending, written = int(match[1]) + 1, int(match["at"])
     if ending % 100 == written and (match[2] != "-" or written > _LAST_MONTH):
         yield Kind.OTHER_AMOUNT, Decimal(ending)
+
+
+@_phrase("ties", r"\bthe\s(?:early\s|mid-|late\s)?(?P<at>(twen|thir|for|fif|six|seven|eigh|nine)ties)\b")
+def _decade_in_words(match: re.Match[str]) -> Iterator[Reading]:
+    yield Kind.OTHER_AMOUNT, 1900 + worded_amount(f"{match[2]}ty")
 
 
 @_phrase("fy", r"\bFY\s?'?(?P<at>\d\d)(?!\d)")

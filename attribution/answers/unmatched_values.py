@@ -247,8 +247,12 @@ def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
             amount = max(size for kind, size in phrase.readings if kind == Kind.OTHER_AMOUNT)
             yield _value(phrase, text, rounding(text, phrase.start, phrase.end, amount))
         elif count is not None:
-            ranges = frozenset(_ranges(phrase.readings, *_ONE_PERCENT, is_in_percent=True))
-            yield AnswerValue(chars, (ranges,) if count >= _FEWEST_COUNTED_IN_WORDS else ())
+            shares = frozenset(reading for reading in phrase.readings if reading[0] is Kind.PERCENT)
+            ranges = {
+                *_ranges(shares, *_ONE_PERCENT, is_in_percent=True),
+                *_ranges(phrase.readings - shares, *_EXACT, is_in_percent=False),
+            }
+            yield AnswerValue(chars, (frozenset(ranges),) if count >= _FEWEST_COUNTED_IN_WORDS else ())
 
 
 def _worded_numbers(

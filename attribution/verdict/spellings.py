@@ -7,15 +7,20 @@ verdict reads the answer as if it had these; where none repeats it, its words ar
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from decimal import Decimal
+from functools import cached_property
+from itertools import chain, takewhile
 
-from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, other_form
+from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Range, other_form
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import (
     CURRENCY_CODE,
     DATE,
+    FUNCTION_WORDS,
     Kind,
     Quantity,
     Reading,
@@ -23,21 +28,43 @@ from attribeam.attribution.answers.plain_text import (
     numbers_in,
     remembered,
 )
-from attribeam.attribution.answers.quantities import TIME_UNIT_BEHIND, number_quantities, phrases_in, unit_at
+from attribeam.attribution.answers.quantities import (
+    TIME_UNIT_BEHIND,
+    in_other_units,
+    number_quantities,
+    phrases_in,
+    unit_at,
+)
 from attribeam.attribution.answers.unmatched_values import AnswerValue, ValueMatcher, date_parts
 from attribeam.attribution.verdict.texts import WEEKDAYS, WORD_OR_MARK, carries_content, stem
 from attribeam.schemas import CharRange
 
-_CURRENCIES = {"eur": "€", "euro": "€", "gbp": "£", "pound": "£", "jpy": "¥", "cny": "¥", "rmb": "¥", "yen": "¥"}
-_CURRENCIES |= {"inr": "₹", "rupee": "₹"} | dict.fromkeys(("dollar", "usd", "aud", "cad", "hkd", "nzd", "sgd"), "$")
+_CURRENCIES = {
+    name: frozenset(codes.split())
+    for names, codes in (
+        ("$ dollar", "usd aud cad hkd nzd sgd"), ("€ euro", "eur"), ("£ pound", "gbp"), ("¥", "jpy cny rmb"),
+        ("yen", "jpy"), ("yuan", "cny rmb"), ("₹", "inr"), ("rupee", "inr pkr"), ("franc", "chf"),
+        ("krona krone kronor kroner", "sek nok dkk isk"), ("peso", "mxn ars clp cop php"), ("zloty", "pln"),
+    )
+    for name in names.split()
+}  # fmt: skip
+"""The codes of the currencies that a sign or name may mean."""
+_CURRENCY_NAME = "|".join(name for name in _CURRENCIES if name.isalpha())
 _MONEY_BEFORE = re.compile(rf"([$€£¥₹]|\b{CURRENCY_CODE})\s?$")
-_MONEY_BEHIND = re.compile(rf"\s?([$€£¥₹]|{CURRENCY_CODE}\b|(?i:dollar|euro|pound|yen|rupee)s?\b)")
-_PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b)", re.IGNORECASE)
+_MONEY_BEHIND = re.compile(
+    rf"\s?(?:(?P<sign>[$€£¥₹]|{CURRENCY_CODE}\b)|(?:(?:U\.?S\.?|[A-Z][a-z]+)\s)?(?P<name>(?i:{_CURRENCY_NAME}))s?\b)"
+)
+_PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent(?:age\spoints?)?\b|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
 _ORDINAL_ENDING = re.compile(r"(?:st|nd|rd|th)(?:[\s-]century)?\b", re.IGNORECASE)
 _PERCENT, _TIME, _DATE = "%", "time", "date"
 _LONGEST_CURRENCY, _AROUND = 5, 60
-_KINDS, _LENGTHS = frozenset(map(str, Kind)), {str(Kind.SECONDS), str(Kind.MONTHS)}
-_TIMES_OF_DAY = (Kind.MINUTE, Kind.PERHAPS_MINUTE)
+_KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
+_TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
+_PLAIN_AMOUNTS = frozenset([Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE])
+_ALIKE_LETTERS, _OTHER_LETTERS = 4, (2, 4)
+"""Letters that a word and another form of it share, and the most behind them, of the shorter and the longer rest."""
+_MOST_PLACES = 256
+"""How many places of a value are compared; the others of a value that is written more often are left out."""
 _NOWHERE = "\u2060"
 """No word of a passage begins with it."""
 
@@ -51,30 +78,45 @@ class _Written:
     units: frozenset[str]
     readings: frozenset[Reading]
 
-    def says(self, value: AnswerValue) -> bool:
-        """Whether it is the value of an answer in other words."""
-        if value.minutes:
-            return any(kind in _TIMES_OF_DAY and size in value.minutes for kind, size in self.readings)
-        return bool(value.parts) and all(
+    def says(self, parts: Iterable[Collection[Range]]) -> bool:
+        """Whether it has a reading in one of the ranges of each part."""
+        return all(
             any(kind == own and least <= size <= most for kind, least, most in part for own, size in self.readings)
-            for part in value.parts
+            for part in parts
         )
+
+    def is_of_unit(self, other: _Written) -> bool:
+        """Whether both have the same unit, or none."""
+        return bool(self.units & other.units) or self.units == other.units
+
+    def is_of_other_unit(self, other: _Written) -> bool:
+        """Whether the two have units, but not the same; dates and times of day are nothing else."""
+        if _DATE in self.units or _DATE in other.units:
+            return self.units != other.units
+        return bool(self.units and other.units) and self.units.isdisjoint(other.units)
+
+    @property
+    def amounts(self) -> set[Decimal]:
+        """What it amounts to as it is written, in its own unit."""
+        return {size for kind, size in self.readings if kind in _PLAIN_AMOUNTS}
 
 
 def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -> tuple[CharRange, frozenset[str]]:
     """The range of a number with the sign, code or name of its unit, and what it may count."""
+    kinds = {str(kind) for kind, _ in readings}
+    if Kind.PERHAPS_MINUTE in kinds:
+        return CharRange(start, end), frozenset([_DATE])
     before = _MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
     behind = _MONEY_BEHIND.match(text, end)
-    kinds = {str(kind) for kind, _ in readings}
     units = kinds - _KINDS  # "pounds" may be a weight
-    if money := before or behind:
-        name = money[1].lower()
-        units.add(_CURRENCIES.get(name.removesuffix("s"), name))
+    if before or behind:
+        name = (before[1] if before else behind["sign"] or behind["name"] if behind else "").lower()
+        units |= _CURRENCIES.get(name, {name})
         return CharRange(before.start() if before else start, behind.end() if behind else end), frozenset(units)
     percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, end), unit_at(text, end)
-    if percent or (not units and Kind.PERCENT in kinds):
+    if percent or (not units and Kind.PERCENT in kinds and kinds.isdisjoint(_LENGTHS)):
         units.add(_PERCENT)
-    if time or _LENGTHS & kinds:
+    if time or not _LENGTHS.isdisjoint(kinds):
         units.add(_TIME)
     end = max(end, *(match.end() for match in (percent, time) if match), unit[0] if unit else 0)
     return CharRange(start, end), frozenset(units)
@@ -87,7 +129,7 @@ def _written_in(text: str) -> tuple[_Written, ...]:
     dates = (Quantity(*match.span(), frozenset(_date_readings(match.group()))) for match in DATE.finditer(text))
     for one in (*dates, *clock_times_in(text)):
         chars = CharRange(one.start, one.end)
-        found.append(_Written(chars, chars, frozenset([_DATE]), one.readings))
+        found.append(_Written(chars, chars, frozenset([_DATE]), _time_readings(one, text)))
         taken[one.start : one.end] = b"\1" * (one.end - one.start)
     for one in chain(number_quantities(numbers_in(text), text), phrases_in(text)):
         if not any(taken[one.start : one.end]):
@@ -106,108 +148,235 @@ def _date_readings(date: str) -> Iterator[Reading]:
         yield from ((kind, least) for kind, least, _ in part)
 
 
+def _time_readings(time: Quantity, text: str) -> frozenset[Reading]:
+    """A time of day with a colon, and without "a.m." and "p.m.", is one of 24 hours."""
+    hour, colon, minute = text[time.start : time.end].partition(":")
+    if not colon or len(time.readings) == 1:
+        return time.readings
+    return frozenset([(Kind.MINUTE, Decimal(60 * int(hour) + int(minute)))])
+
+
 def passage_spellings(parsed: ParsedAnswer, answer: str, matcher: ValueMatcher) -> dict[int, str]:
     """For words of an answer that stand in a value or name which a passage writes in other words, the word there.
 
     It is "" for a word that has none.
     """
-    found: dict[int, str] = {}
-    everything = CharRange(0, len(answer))
-    unmatched = {*matcher.unmatched_ranges(everything, ())}
-    for value in matcher.values_in(everything):
-        if isinstance(value, AnswerName):
-            if value.chars not in unmatched:
-                found.update(_name_elsewise(value, parsed, answer, matcher.passages))
-        elif value.chars in unmatched:
-            found.update(_nowhere(value.chars, parsed, answer, matcher.passages))
-        else:
-            found.update(_value_elsewise(value, parsed, answer, matcher.passages))
-    return found
+    return dict(_Spellings(parsed, answer, matcher).found())
 
 
-def _nowhere(
-    chars: CharRange, parsed: ParsedAnswer, answer: str, passages: Sequence[PassageContent]
-) -> Iterator[tuple[int, str]]:
-    """The words of a value that no passage repeats, where passages have them all, but in other values."""
-    words = {word: parsed.words[word].of(answer) for word in _words_of(chars, parsed, answer)}
-    if all(any(_has(written, passage.plain) for passage in passages) for written in words.values()):
-        yield from ((word, _NOWHERE + written) for word, written in words.items())
+class _Passages:
+    """What the passages of a row write, to be looked up by what it says; they are read when first asked."""
+
+    def __init__(self, contents: Sequence[PassageContent]) -> None:
+        self.contents = contents
+
+    def has(self, words: str) -> bool:
+        """Whether one has these words as they are."""
+        return any(
+            words in one.plain and re.search(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)", one.plain)
+            for one in self.contents
+        )
+
+    @cached_property
+    def words(self) -> dict[str, str]:
+        """Its words as they are written, by their lower case; one with a capital counts first."""
+        found = dict[str, str]()
+        for content in self.contents:
+            for word in WORD_OR_MARK.findall(content.plain):
+                lowered = word.lower()
+                if found.setdefault(lowered, word) == lowered:
+                    found[lowered] = word
+        return found
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(map(stem, self.words))
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        found = defaultdict[str, list[str]](list)
+        for lowered, word in self.words.items():
+            if word != lowered and len(word) >= _ALIKE_LETTERS:
+                found[lowered[:_ALIKE_LETTERS]].append(word)
+        return found
+
+    def other_form(self, name: str) -> str | None:
+        """The nearest form of a name of one word, "Peru" for "peruvians"; "" for none, None for other names alone."""
+        name = name.removesuffix("s")
+        found = list[tuple[int, int, str]]()
+        for word in self._names.get(name[:_ALIKE_LETTERS], ()):
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, word.lower(), strict=False)))
+            shorter, longer = sorted((len(name) - shared, len(word) - shared))
+            found.append((shorter, longer, word))
+        shorter, longer, word = min(found, default=(0, 0, ""))
+        return word if shorter <= _OTHER_LETTERS[0] and longer <= _OTHER_LETTERS[1] else None
+
+    @cached_property
+    def _written(self) -> dict[str, tuple[list[Decimal], list[int]]]:
+        """For each kind the sizes, ascending, and which places have them."""
+        sizes = defaultdict[str, set[tuple[Decimal, int]]](set)
+        for place, (one, _) in enumerate(self._places):
+            for kind, size in one.readings:
+                sizes[kind].add((size, place))
+        return {
+            kind: ([size for size, _ in pairs], [place for _, place in pairs])
+            for kind, found in sizes.items()
+            for pairs in [sorted(found)]
+        }
+
+    @cached_property
+    def _places(self) -> list[tuple[_Written, str]]:
+        return [(one, content.plain) for content in self.contents for one in _written_in(content.plain)]
+
+    def places(self, parts: Sequence[Collection[Range]]) -> list[tuple[_Written, str]]:
+        """The values that have a reading in each part, in the order of the passages, each with its passage."""
+        found = set[int]()
+        for kind, least, most in parts[0] if parts else ():
+            sizes, places = self._written.get(kind, ([], []))
+            first = bisect_left(sizes, least)
+            found.update(places[first : min(bisect_right(sizes, most), first + _MOST_PLACES)])
+        return [self._places[place] for place in sorted(found) if self._places[place][0].says(parts)]
 
 
-def _value_elsewise(
-    value: AnswerValue, parsed: ParsedAnswer, answer: str, passages: Sequence[PassageContent]
-) -> Iterator[tuple[int, str]]:
-    start, end = value.chars.char_start, value.chars.char_end
-    of_start = (one for one in _written_in(answer) if one.chars.char_start == start)
-    own = next((one for one in of_start if one.chars.char_end >= end), None)
-    if own is None or any(_has(own.whole.of(answer), passage.plain) for passage in passages):
-        return
-    around = _stems_around(answer, own.whole)
-    best, there, most = None, "", (-1, -1)
-    is_elsewhere = False
-    for passage in passages:
-        for one in _written_in(passage.plain):
-            if one.says(value):
-                if own.units and one.units and own.units.isdisjoint(one.units):
-                    is_elsewhere = True
-                    continue
-                rank = (own.units == one.units, len(around & _stems_around(passage.plain, one.whole)))
-                if rank > most:
-                    best, there, most = one, passage.plain, rank
-    if best is not None:
-        same = bool(own.units & best.units) or own.units == best.units
-        mine, other = (own.whole, best.whole) if same else (own.chars, best.chars)
-        yield from _aligned(mine, other.of(there), parsed, answer)
-    elif is_elsewhere:
-        yield from _nowhere(own.chars, parsed, answer, passages)
+class _Spellings:
+    """What the words of one answer are read as."""
 
+    def __init__(self, parsed: ParsedAnswer, answer: str, matcher: ValueMatcher) -> None:
+        self._parsed, self._answer, self._matcher = parsed, answer, matcher
+        self._passages = _Passages(matcher.passages)
+        self._starts = [word.char_start for word in parsed.words]
 
-def _has(words: str, text: str) -> bool:
-    return words in text and re.search(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)", text) is not None
+    @cached_property
+    def _written(self) -> dict[int, list[_Written]]:
+        found = defaultdict[int, list[_Written]](list)
+        for one in _written_in(self._answer):
+            found[one.chars.char_start].append(one)
+        return found
+
+    def found(self) -> Iterator[tuple[int, str]]:
+        everything = CharRange(0, len(self._answer))
+        unmatched = {*self._matcher.unmatched_ranges(everything, ())}
+        taken = bytearray(len(self._answer))
+        for value in self._matcher.values_in(everything):
+            start, end = value.chars.char_start, value.chars.char_end
+            taken[start:end] = b"\1" * (end - start)
+            if isinstance(value, AnswerName):
+                if value.chars not in unmatched:
+                    yield from self._name_elsewise(value)
+            elif value.chars in unmatched:
+                yield from self._nowhere(value.chars)
+            else:
+                yield from self._value_elsewise(value)
+        for phrase in phrases_in(self._answer):
+            if not any(taken[phrase.start : phrase.end]):
+                yield from self._phrase_elsewise(phrase)
+
+    def _nowhere(self, chars: CharRange) -> Iterator[tuple[int, str]]:
+        """The words of a value that no passage repeats, where passages have them all, but in other values."""
+        words = {word: self._word(word) for word in self._words_of(chars)}
+        if all(map(self._passages.has, words.values())):
+            yield from ((word, _NOWHERE + written) for word, written in words.items())
+
+    def _value_elsewise(self, value: AnswerValue) -> Iterator[tuple[int, str]]:
+        written = self._written.get(value.chars.char_start, ())
+        own = next((one for one in written if one.chars.char_end >= value.chars.char_end), None)
+        if own is None or self._passages.has(own.whole.of(self._answer)):
+            return
+        times = [size for kind, size in own.readings if kind in _TIMES_OF_DAY]
+        parts = [[(kind, size, size) for kind in _TIMES_OF_DAY for size in times]] if value.minutes else value.parts
+        yield from self._elsewise(own, parts)
+
+    def _phrase_elsewise(self, phrase: Quantity) -> Iterator[tuple[int, str]]:
+        """A phrase that is too common to be a value, "half an hour", where passages lack a word of it."""
+        own = next(one for one in self._written[phrase.start] if one.chars.char_end == phrase.end)
+        if not all(stem(self._word(word)) in self._passages.stems for word in self._words_of(own.whole)):
+            sizes = [(kind, size) for kind, size in phrase.readings if kind in _LENGTHS]
+            sizes = sizes or [(kind, size) for kind, size in phrase.readings if kind is not Kind.AMOUNT]
+            shares = ((Kind.AMOUNT, size) for kind, size in sizes if kind is Kind.PERCENT)
+            counts = ((Kind.AMOUNT, size) for kind, size in sizes if kind is Kind.OTHER_AMOUNT)
+            yield from self._elsewise(
+                own, [[(kind, size, size) for kind, size in (*in_other_units(sizes), *shares, *counts)]]
+            )
+
+    def _elsewise(self, own: _Written, parts: Sequence[Collection[Range]]) -> Iterator[tuple[int, str]]:
+        """The words of a value in those of the place that says the same of the same, if one has its unit or none."""
+        around = _stems_around(self._answer, own.whole)
+        best, rival = (False, -1, own, ""), -1
+        for one, text in self._passages.places(parts):
+            alike = len(around & _stems_around(text, one.whole))
+            same = own.is_of_unit(one)
+            if own.is_of_other_unit(one):
+                rival = max(rival, alike)
+            elif (same, alike) > best[:2] and (same or own.amounts & one.amounts):
+                best = same, alike, one, text
+        same, alike, there, text = best
+        if rival >= 0 and not same and rival > alike:
+            yield from self._nowhere(own.chars)
+        elif alike >= 0:
+            mine, other = (own.whole, there.whole) if same else (own.chars, there.chars)
+            yield from self._aligned(mine, other.of(text))
+
+    def _name_elsewise(self, name: AnswerName) -> Iterator[tuple[int, str]]:
+        """The words of a name as in its other form, "US" for "United States", or "" where it has no word for them.
+
+        Days of the week that a passage has in a range, as "Monday to Friday", stay as they are.
+        """
+        parts = [
+            part
+            for part in name.parts
+            if part.words[-1].removesuffix("s") not in WEEKDAYS
+            and not any(passage.words.issuperset(part.words) for passage in self._passages.contents)
+        ]
+        if not parts:
+            return
+        phrase = tuple(chain.from_iterable(part.words for part in parts))
+        initials = "".join(word[0] for word in phrase)
+        form = next(filter(None, (other_form(phrase, passage) for passage in self._passages.contents)), ())
+        if not form and len(phrase) > 1 and any(initials.upper() in one.capitals for one in self._passages.contents):
+            form = (initials,)
+        if not form and len(phrase) == 1:
+            other = self._passages.other_form(*phrase)
+            if other is None:
+                return
+            form = (other,) if other else ()
+        written = [self._passages.words.get(word.lower(), "") for word in form]
+        words = [word for part in parts for word in self._words_of(part.chars)]
+        words = [word for word in words if stem(self._word(word)) not in self._passages.stems]
+        yield from zip(words, [*(written if all(written) else ()), *[""] * len(words)], strict=False)
+
+    def _word(self, word: int) -> str:
+        return self._parsed.words[word].of(self._answer)
+
+    def _words_of(self, chars: CharRange) -> list[int]:
+        first, last = (bisect_left(self._starts, place) for place in (chars.char_start, chars.char_end))
+        return [
+            word
+            for word in range(first, last)
+            if self._parsed.words[word].char_end <= chars.char_end and carries_content(self._word(word))
+        ]
+
+    def _aligned(self, own: CharRange, there: str) -> Iterator[tuple[int, str]]:
+        """The words of a range of the answer in those there, in the order there.
+
+        What it has more words of is read as the short words there, such as "GB" for "gigabytes", or not at all.
+        """
+        mine = self._words_of(own)
+        stems = {stem(self._word(word)) for word in mine}
+        words = WORD_OR_MARK.findall(there)
+        theirs = {stem(word): word for word in words if carries_content(word)}
+        more = [one for one in theirs if one not in stems]
+        more = more[: len(mine) - len(theirs) + len(more)]
+        kept = [word for one, word in theirs.items() if one in stems or one in more]
+        kept += [
+            word
+            for word in words
+            if word.isalpha() and not carries_content(word) and word.lower() not in FUNCTION_WORDS
+        ]
+        for word, written in zip(mine, [*kept, *[""] * len(mine)], strict=False):
+            if stem(written) != stem(self._word(word)):
+                yield word, written
 
 
 def _stems_around(text: str, chars: CharRange) -> set[str]:
     around = text[max(chars.char_start - _AROUND, 0) : chars.char_end + _AROUND]
     return {stem(word) for word in WORD_OR_MARK.findall(around) if carries_content(word)}
-
-
-def _name_elsewise(
-    name: AnswerName, parsed: ParsedAnswer, answer: str, passages: Sequence[PassageContent]
-) -> Iterator[tuple[int, str]]:
-    """The words of a name as in its other form, "the US" for "the United States", or "" where it has no word for them.
-
-    Days of the week that a passage has in a range, as "Monday to Friday", stay as they are.
-    """
-    parts = [
-        part
-        for part in name.parts
-        if part.words[-1].removesuffix("s") not in WEEKDAYS
-        and not any(passage.words.issuperset(part.words) for passage in passages)
-    ]
-    if not parts:
-        return
-    phrase = tuple(chain.from_iterable(part.words for part in parts))
-    form = next(filter(None, (other_form(phrase, passage) for passage in passages)), ())
-    known = {stem(word) for passage in passages for word in WORD_OR_MARK.findall(passage.plain)}
-    form = form if known.issuperset(map(stem, form)) else ()
-    words = [word for part in parts for word in _words_of(part.chars, parsed, answer)]
-    words = [word for word in words if stem(parsed.words[word].of(answer)) not in known]
-    yield from zip(words, [*form, *[""] * len(words)], strict=False)
-
-
-def _words_of(chars: CharRange, parsed: ParsedAnswer, answer: str) -> list[int]:
-    return [
-        index
-        for index, one in enumerate(parsed.words)
-        if chars.char_start <= one.char_start and one.char_end <= chars.char_end and carries_content(one.of(answer))
-    ]
-
-
-def _aligned(own: CharRange, there: str, parsed: ParsedAnswer, answer: str) -> Iterator[tuple[int, str]]:
-    """The words of a range of the answer that are others there, each with its word, in their order."""
-    mine = {index: stem(parsed.words[index].of(answer)) for index in _words_of(own, parsed, answer)}
-    theirs = {stem(word): word for word in WORD_OR_MARK.findall(there) if carries_content(word)}
-    same = theirs.keys() & mine.values()
-    others = [word for one, word in theirs.items() if one not in same]
-    left = [index for index, one in mine.items() if one not in same]
-    yield from zip(left, [*others, *[""] * len(left)], strict=False)
