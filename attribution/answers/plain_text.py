@@ -91,7 +91,7 @@ _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 )  # fmt: skip
-_ORDINALS = (
+ORDINAL_WORDS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
 )  # fmt: skip
@@ -99,7 +99,7 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 SMALL_NUMBER_WORDS = (*_SMALL, *_TENS)
 NUMBER_WORDS = (
     {name: value for value, name in enumerate(_SMALL)}
-    | {name: value for value, name in enumerate(_ORDINALS, start=1)}
+    | {name: value for value, name in enumerate(ORDINAL_WORDS, start=1)}
     | {name: 10 * value for value, name in enumerate(_TENS, start=2)}
     | {f"{name[:-1]}ieth": 10 * value for value, name in enumerate(_TENS, start=2)}
     | SCALES

@@ -34,6 +34,9 @@ _UNITS_IN_SECONDS = {
 _UNITS_IN_MONTHS = {"month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200}
 _TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\b"
 TIME_UNIT_BEHIND = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
+_TIME_UNIT_OF_RANGE = re.compile(
+    rf"\s?(?:[-–—]|to|or)\s?(?:\d{{1,3}}|{'|'.join(SMALL_NUMBER_WORDS)})[\s-]?({_TIME_UNIT})", re.IGNORECASE
+)
 _PART_WORDS = r"(a\s+half|a\s+quarter|three[\s-]quarters)\b"
 _PART_BEHIND = re.compile(rf"\s+and\s+{_PART_WORDS}", re.IGNORECASE)
 _DAY_IN_SECONDS = 86_400
@@ -104,6 +107,7 @@ def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
     part = _PART_BEHIND.match(text, number.end)
     more = _part_of(part[1]) if part else Decimal(0)
     unit = TIME_UNIT_BEHIND.match(text, part.end() if part else number.end)
+    unit = unit or _TIME_UNIT_OF_RANGE.match(text, number.end)
     for amount in number.amounts:
         yield Kind.AMOUNT if part or unit is None else Kind.AMOUNT_OF_TIME, amount
         if part:
@@ -335,7 +339,8 @@ def _part(match: re.Match[str]) -> Iterator[Reading]:
     """A fraction in words, and what it is one of: "two thirds", "half an hour", "half a million", "half a litre"."""
     count, name, text, end = (match["count"] or "").lower(), match["part"].lower(), match.string, match.end()
     many, parts = _count_of(count or "a"), _PARTS[name]
-    is_added = _AND_BEFORE.search(text, max(match.start() - 4, 0), match.start()) is not None
+    is_whole = text[match.end("at") : end].strip()  # "and half an hour"
+    is_added = not is_whole and _AND_BEFORE.search(text, max(match.start() - 4, 0), match.start()) is not None
     if is_added and match["scale"]:
         return
     if count or parts == 2:

@@ -15,12 +15,13 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import chain, takewhile
 
-from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Range, other_form
+from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Phrase, Range, other_form
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import (
     CURRENCY_CODE,
     DATE,
     FUNCTION_WORDS,
+    ORDINAL_WORDS,
     Kind,
     Quantity,
     Reading,
@@ -55,8 +56,10 @@ _MONEY_BEHIND = re.compile(
     rf"\s?(?:(?P<sign>[$€£¥₹]|{CURRENCY_CODE}\b)|(?:(?:U\.?S\.?|[A-Z][a-z]+)\s)?(?P<name>(?i:{_CURRENCY_NAME}))s?\b)"
 )
 _PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent(?:age\spoints?)?\b|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
-_ORDINAL_ENDING = re.compile(r"(?:st|nd|rd|th)(?:[\s-]century)?\b", re.IGNORECASE)
-_PERCENT, _TIME, _DATE = "%", "time", "date"
+_ORDINAL_ENDING = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
+_ORDINAL_WORD = re.compile(rf"\b(?:{'|'.join(ORDINAL_WORDS)}|\w+ieth)$", re.IGNORECASE)
+_PERCENT, _TIME, _DATE, _CENTURY, _ORDINAL = "%", "time", "date", "century", "ordinal"
+_OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
 _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
@@ -90,15 +93,16 @@ class _Written:
         return bool(self.units & other.units) or self.units == other.units
 
     def is_of_other_unit(self, other: _Written) -> bool:
-        """Whether the two have units, but not the same; dates and times of day are nothing else."""
-        if _DATE in self.units or _DATE in other.units:
-            return self.units != other.units
+        """Whether the two have units, but not the same; dates, times of day and ordinals are nothing else."""
+        if any((kind in self.units) != (kind in other.units) for kind in (_DATE, _ORDINAL)):
+            return True
         return bool(self.units and other.units) and self.units.isdisjoint(other.units)
 
     @property
     def amounts(self) -> set[Decimal]:
-        """What it amounts to as it is written, in its own unit."""
-        return {size for kind, size in self.readings if kind in _PLAIN_AMOUNTS}
+        """What it amounts to as it is written, in its own unit; nothing for a fraction."""
+        is_part = any(kind == Kind.PERCENT for kind, _ in self.readings)
+        return set() if is_part else {size for kind, size in self.readings if kind in _PLAIN_AMOUNTS}
 
 
 def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -> tuple[CharRange, frozenset[str]]:
@@ -113,11 +117,18 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
         name = (before[1] if before else behind["sign"] or behind["name"] if behind else "").lower()
         units |= _CURRENCIES.get(name, {name})
         return CharRange(before.start() if before else start, behind.end() if behind else end), frozenset(units)
-    percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, end), unit_at(text, end)
+    if Kind.CENTURY in kinds:
+        time = TIME_UNIT_BEHIND.match(text, end)
+        return CharRange(start, time.end() if time else end), frozenset([_CENTURY])
+    is_part = (units or not kinds.isdisjoint(_LENGTHS)) and _OF_A.match(text, end)
+    place = is_part.end() if is_part else end
+    percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, place), unit_at(text, place)
     if percent or (not units and Kind.PERCENT in kinds and kinds.isdisjoint(_LENGTHS)):
         units.add(_PERCENT)
     if time or not _LENGTHS.isdisjoint(kinds):
         units.add(_TIME)
+    if unit:
+        units.add(unit[1])
     end = max(end, *(match.end() for match in (percent, time) if match), unit[0] if unit else 0)
     return CharRange(start, end), frozenset(units)
 
@@ -133,8 +144,16 @@ def _written_in(text: str) -> tuple[_Written, ...]:
         taken[one.start : one.end] = b"\1" * (one.end - one.start)
     for one in chain(number_quantities(numbers_in(text), text), phrases_in(text)):
         if not any(taken[one.start : one.end]):
-            end = match.end() if (match := _ORDINAL_ENDING.match(text, one.end)) else one.end
+            ending = _ORDINAL_ENDING.match(text, one.end)
+            end = ending.end() if ending else one.end
             whole, units = _with_unit(text, one.start, end, one.readings)
+            is_part = any(kind is Kind.PERCENT for kind, _ in one.readings)
+            if (
+                units.isdisjoint((_CENTURY, _DATE))
+                and not is_part
+                and (ending or _ORDINAL_WORD.search(text, one.start, end))
+            ):
+                whole, units = CharRange(one.start, end), frozenset([_ORDINAL])
             readings = {
                 *one.readings,
                 *((Kind.AMOUNT, n) for kind, n in one.readings if kind == Kind.AMOUNT_OF_MEASURE),
@@ -324,14 +343,14 @@ class _Spellings:
         parts = [
             part
             for part in name.parts
-            if part.words[-1].removesuffix("s") not in WEEKDAYS
-            and not any(passage.words.issuperset(part.words) for passage in self._passages.contents)
+            if not any(passage.words.issuperset(part.words) for passage in self._passages.contents)
+            and (part.words[-1].removesuffix("s") not in WEEKDAYS or self._form(part.words))
         ]
         if not parts:
             return
         phrase = tuple(chain.from_iterable(part.words for part in parts))
         initials = "".join(word[0] for word in phrase)
-        form = next(filter(None, (other_form(phrase, passage) for passage in self._passages.contents)), ())
+        form = self._form(phrase)
         if not form and len(phrase) > 1 and any(initials.upper() in one.capitals for one in self._passages.contents):
             form = (initials,)
         if not form and len(phrase) == 1:
@@ -344,6 +363,9 @@ class _Spellings:
         words = [word for word in words if stem(self._word(word)) not in self._passages.stems]
         yield from zip(words, [*(written if all(written) else ()), *[""] * len(words)], strict=False)
 
+    def _form(self, phrase: Phrase) -> Phrase:
+        return next(filter(None, (other_form(phrase, passage) for passage in self._passages.contents)), ())
+
     def _word(self, word: int) -> str:
         return self._parsed.words[word].of(self._answer)
 
@@ -352,29 +374,31 @@ class _Spellings:
         return [
             word
             for word in range(first, last)
-            if self._parsed.words[word].char_end <= chars.char_end and carries_content(self._word(word))
+            if self._parsed.words[word].char_end <= chars.char_end and _is_compared(self._word(word))
         ]
 
     def _aligned(self, own: CharRange, there: str) -> Iterator[tuple[int, str]]:
-        """The words of a range of the answer in those there, in the order there.
+        """The words of a range of the answer that are others there, as many as there are; the rest is not read.
 
-        What it has more words of is read as the short words there, such as "GB" for "gigabytes", or not at all.
+        Ranges of as many words are read in the order there.
         """
-        mine = self._words_of(own)
-        stems = {stem(self._word(word)) for word in mine}
-        words = WORD_OR_MARK.findall(there)
-        theirs = {stem(word): word for word in words if carries_content(word)}
-        more = [one for one in theirs if one not in stems]
-        more = more[: len(mine) - len(theirs) + len(more)]
-        kept = [word for one, word in theirs.items() if one in stems or one in more]
-        kept += [
-            word
-            for word in words
-            if word.isalpha() and not carries_content(word) and word.lower() not in FUNCTION_WORDS
-        ]
-        for word, written in zip(mine, [*kept, *[""] * len(mine)], strict=False):
-            if stem(written) != stem(self._word(word)):
+        mine = {word: stem(self._word(word)) for word in self._words_of(own)}
+        theirs = {stem(word): word for word in WORD_OR_MARK.findall(there) if _is_compared(word)}
+        if len(theirs) < len(mine):
+            same = theirs.keys() & mine.values()
+            mine = {word: one for word, one in mine.items() if one not in same}
+            theirs = {one: word for one, word in theirs.items() if one not in same}
+        elif len(theirs) > len(mine):
+            more = [one for one in theirs if one not in mine.values()][len(mine) - len(theirs) :]
+            theirs = {one: word for one, word in theirs.items() if one not in more}
+        for word, written in zip(mine, [*theirs.values(), *[""] * len(mine)], strict=False):
+            if stem(written) != mine[word]:
                 yield word, written
+
+
+def _is_compared(word: str) -> bool:
+    """Whether a word of a value counts: "May" and short units do."""
+    return carries_content(word) or (word.isalpha() and (word == "May" or word.lower() not in FUNCTION_WORDS))
 
 
 def _stems_around(text: str, chars: CharRange) -> set[str]:
