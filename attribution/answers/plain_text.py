@@ -130,7 +130,7 @@ ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
 
 DATE = re.compile(
     rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
-    r"|\d{4}-\d{2}-\d{2}|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w(?<!T(?=\d\d:\d\d)))",
+    r"|\d{4}-\d{2}-\d{2}|(?<!/)\d{1,2}/\d{1,2}/(?:19|20)\d\d(?!/)|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w(?<!T(?=\d\d:\d\d)))",
     re.IGNORECASE,
 )
 NUMBER = re.compile(rf"(?P<digits>{_DIGITS})(?:\s?-?(?P<scale>{ANY_SCALE}))?(?P<decade>s\b)?", re.IGNORECASE)

@@ -31,6 +31,7 @@ from attribeam.attribution.answers.plain_text import (
     ISO_DATE,
     MONTHS,
     SCALES,
+    SLASHED_DATE,
     VERSION,
     Kind,
     Number,
@@ -162,6 +163,9 @@ def _dates_and_times(text: str) -> Iterator[AnswerValue]:
 def date_parts(date: str) -> tuple[frozenset[Range], ...]:
     """What a passage must hold to repeat a match of ``DATE``: its day and year, and its month."""
     plain = plain_text(date).lower()
+    if slashed := SLASHED_DATE.fullmatch(plain):
+        either = (_whole_number(part) | _exactly(Kind.MONTH, int(part)) for part in slashed.groups())
+        return *either, _whole_number(plain[-4:])
     figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
     days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
     words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]

@@ -12,10 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from attribeam.attribution.answers.answer_names import AnswerName
+from attribeam.attribution.answers.answer_names import TITLES, AnswerName
 from attribeam.attribution.answers.markup import hide_ranges, range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.plain_text import MONTHS, Kind, numbers_in
+from attribeam.attribution.answers.plain_text import (
+    FUNCTION_WORDS,
+    MONTHS,
+    UNIT_BESIDE_NUMBER,
+    Kind,
+    comparable_words,
+    numbers_in,
+)
 from attribeam.attribution.answers.quantities import number_quantities
 from attribeam.attribution.answers.unmatched_values import AnswerValue, Value, ValueMatcher
 from attribeam.attribution.option_declaration import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
@@ -61,6 +68,7 @@ _TIMES = re.compile(
     rf"|\b(?:{'|'.join(day.capitalize() for day in WEEKDAYS)})s?\b|\bnoon\b|\bmidnight\b"
 )
 _NAME = re.compile(r"[A-Z][\w’'.-]*\w(?:[ -](?:(?:(?:of|the|de|von|van|and|&) )?[A-Z]|\d)[\w’'-]*)*")
+_NO_NAMES = frozenset({*MONTHS, *WEEKDAYS, *(day[:3] for day in WEEKDAYS)}) | TITLES | FUNCTION_WORDS
 _PERCENT_BEHIND = re.compile(r"\s?(?:%|percent\b|per cent\b)")
 _CURRENCY_BEHIND = re.compile(r"\s?(?:euros?|dollars?|pounds?|cents?|pence|[€$£¢]|(?-i:EUR|USD|GBP)\b)", re.IGNORECASE)
 _BEFORE_AMOUNT = "$€£"
@@ -202,10 +210,19 @@ class _Reasons:
         return [self._sentences.all[one].text for one in dict.fromkeys([premise.sentence or 0, *premise.window])]
 
     def _names(self, premise: Premise) -> Iterator[str]:
-        """The names in the main sentence of the premise; its first word only where it is part of a longer name."""
-        for match in _NAME.finditer(self._sentences.all[premise.sentence or 0].text):
+        """The names in the main sentence of the premise, without times, units, and titles alone."""
+        text = self._sentences.all[premise.sentence or 0].text
+        units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
+        for match in _NAME.finditer(text):
             name = match.group()
-            if match.start() or " " in name or carries_content(name):
+            is_name = match.start() or " " in name or carries_content(name)
+            if (
+                is_name
+                and not range_overlapping(CharRange(*match.span()), units)
+                and not _NO_NAMES.issuperset(
+                    word.removesuffix("s") for word in comparable_words(name) if not word.isdecimal()
+                )
+            ):
                 yield name
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain, takewhile
+from itertools import chain
 
 from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Phrase, Range, other_form
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -64,22 +64,26 @@ _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _PLAIN_AMOUNTS = frozenset([Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE])
-_ALIKE_LETTERS, _OTHER_LETTERS = 4, (2, 4)
-"""Letters that a word and another form of it share, and the most behind them, of the shorter and the longer rest."""
+_ALIKE_LETTERS = 4
 _MOST_PLACES = 256
 """How many places of a value are compared; the others of a value that is written more often are left out."""
+_WORD_BEHIND = re.compile(r"[\s-]+[^\W\d_]")
 _NOWHERE = "\u2060"
 """No word of a passage begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A value as a text has it: where it stands, also with its unit, what its unit may be, and what it may say."""
+    """A value as a text has it: where it stands, also with its unit, what its unit may be, and what it may say.
+
+    ``counts`` is False for ordinals, and where no word follows.
+    """
 
     chars: CharRange
     whole: CharRange
     units: frozenset[str]
     readings: frozenset[Reading]
+    counts: bool = False
 
     def says(self, parts: Iterable[Collection[Range]]) -> bool:
         """Whether it has a reading in one of the ranges of each part."""
@@ -94,8 +98,10 @@ class _Written:
 
     def is_of_other_unit(self, other: _Written) -> bool:
         """Whether the two have units, but not the same; dates, times of day and ordinals are nothing else."""
-        if any((kind in self.units) != (kind in other.units) for kind in (_DATE, _ORDINAL)):
+        if (_DATE in self.units) != (_DATE in other.units):
             return True
+        if (_ORDINAL in self.units) != (_ORDINAL in other.units):
+            return self.counts or other.counts  # "minute 12" may be the 12th
         return bool(self.units and other.units) and self.units.isdisjoint(other.units)
 
     @property
@@ -158,7 +164,8 @@ def _written_in(text: str) -> tuple[_Written, ...]:
                 *one.readings,
                 *((Kind.AMOUNT, n) for kind, n in one.readings if kind == Kind.AMOUNT_OF_MEASURE),
             }
-            found.append(_Written(CharRange(one.start, end), whole, units, frozenset(readings)))
+            counts = _ORDINAL not in units and (bool(units) or _WORD_BEHIND.match(text, end) is not None)
+            found.append(_Written(CharRange(one.start, end), whole, units, frozenset(readings), counts))
     return tuple(found)
 
 
@@ -212,23 +219,12 @@ class _Passages:
         return frozenset(map(stem, self.words))
 
     @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        found = defaultdict[str, list[str]](list)
-        for lowered, word in self.words.items():
-            if word != lowered and len(word) >= _ALIKE_LETTERS:
-                found[lowered[:_ALIKE_LETTERS]].append(word)
-        return found
+    def _beginnings(self) -> frozenset[str]:
+        return frozenset(lowered[:_ALIKE_LETTERS] for lowered, word in self.words.items() if word != lowered)
 
-    def other_form(self, name: str) -> str | None:
-        """The nearest form of a name of one word, "Peru" for "peruvians"; "" for none, None for other names alone."""
-        name = name.removesuffix("s")
-        found = list[tuple[int, int, str]]()
-        for word in self._names.get(name[:_ALIKE_LETTERS], ()):
-            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(name, word.lower(), strict=False)))
-            shorter, longer = sorted((len(name) - shared, len(word) - shared))
-            found.append((shorter, longer, word))
-        shorter, longer, word = min(found, default=(0, 0, ""))
-        return word if shorter <= _OTHER_LETTERS[0] and longer <= _OTHER_LETTERS[1] else None
+    def has_alike(self, name: str) -> bool:
+        """Whether a word with a capital begins as the name of one word does: "Peru" and "peruvians"."""
+        return name[:_ALIKE_LETTERS] in self._beginnings
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[Decimal], list[int]]]:
@@ -292,7 +288,7 @@ class _Spellings:
 
     def _nowhere(self, chars: CharRange) -> Iterator[tuple[int, str]]:
         """The words of a value that no passage repeats, where passages have them all, but in other values."""
-        words = {word: self._word(word) for word in self._words_of(chars)}
+        words = {word: self._word(word) for word in self._words_of(chars) if carries_content(self._word(word))}
         if all(map(self._passages.has, words.values())):
             yield from ((word, _NOWHERE + written) for word, written in words.items())
 
@@ -324,7 +320,7 @@ class _Spellings:
         for one, text in self._passages.places(parts):
             alike = len(around & _stems_around(text, one.whole))
             same = own.is_of_unit(one)
-            if own.is_of_other_unit(one):
+            if own.is_of_other_unit(one) or (same and not one.says(_measures(parts, own.units & one.units))):
                 rival = max(rival, alike)
             elif (same, alike) > best[:2] and (same or own.amounts & one.amounts):
                 best = same, alike, one, text
@@ -338,7 +334,8 @@ class _Spellings:
     def _name_elsewise(self, name: AnswerName) -> Iterator[tuple[int, str]]:
         """The words of a name as in its other form, "US" for "United States", or "" where it has no word for them.
 
-        Days of the week that a passage has in a range, as "Monday to Friday", stay as they are.
+        Days of the week that a passage has in a range, as "Monday to Friday", stay as they are; so does a word that
+        begins as one there, "Sweden" as "Swedish".
         """
         parts = [
             part
@@ -353,11 +350,8 @@ class _Spellings:
         form = self._form(phrase)
         if not form and len(phrase) > 1 and any(initials.upper() in one.capitals for one in self._passages.contents):
             form = (initials,)
-        if not form and len(phrase) == 1:
-            other = self._passages.other_form(*phrase)
-            if other is None:
-                return
-            form = (other,) if other else ()
+        if len(phrase) == 1 and self._passages.has_alike(*phrase):
+            return
         written = [self._passages.words.get(word.lower(), "") for word in form]
         words = [word for part in parts for word in self._words_of(part.chars)]
         words = [word for word in words if stem(self._word(word)) not in self._passages.stems]
@@ -394,6 +388,12 @@ class _Spellings:
         for word, written in zip(mine, [*theirs.values(), *[""] * len(mine)], strict=False):
             if stem(written) != mine[word]:
                 yield word, written
+
+
+def _measures(parts: Sequence[Collection[Range]], units: Collection[str]) -> list[Collection[Range]]:
+    """Of each part what it is in these units, if it is a measure: "10 kg" are no 10 pounds."""
+    found = [[one for one in part if one[0] in units] for part in parts]
+    return [part for part in found if part]
 
 
 def _is_compared(word: str) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
+from attribeam.attribution.answers.plain_text import numbers_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.spellings import passage_spellings
 from attribeam.schemas import Passage, Support
@@ -22,7 +23,11 @@ def spellings(answer, *passages):
         ("The last tram leaves at 23:00.", "The last tram leaves at 11 p.m. sharp.", {"23:00": "11"}),
         ("Doors open at half past six.", "Doors open at 18:30.", {"half": "18:30", "past": "", "six": ""}),
         ("The talk is on 4 December.", "The talk is on Dec. 4.", {"4": "Dec", "December": "4"}),
-        ("It was launched on 2009-02-17.", "It was launched on 17 February 2009.", {"2009": "17", "02": "February", "17": "2009"}),
+        (
+            "It was launched on 2009-02-17.",
+            "It was launched on 17 February 2009.",
+            {"2009": "17", "02": "February", "17": "2009"},
+        ),
         ("A ticket costs 18 dollars.", "A ticket costs $18.", {"dollars": ""}),
         ("The wall is 2.4 m high.", "The wall is 240 cm high.", {"2.4": "240"}),
         ("The trial lasted 36 months.", "The trial lasted three years.", {"36": "three", "months": "years"}),
@@ -91,3 +96,67 @@ def test_a_value_is_read_as_in_the_sentence_that_speaks_of_the_same():
 def test_the_verdict_reads_values_and_not_their_spelling(attributor, answer, passage, support):
     found = attributor.attribute(question="", passages=[passage], answer=answer)
     assert {one.support for one in found if one.is_claim} == {support}
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("He resigned on January 5th, 2020.", "He resigned on 5 January 2020.", {"January": "5", "5th": "January"}),
+        ("It was sent on 2 May 2024.", '{"sent": "2024-05-02T16:45:00Z"}', {"2": "2024", "May": "05", "2024": "02"}),
+        ("It was sent at 4:45 pm.", '{"sent": "2024-05-02T16:45:00Z"}', {"4:45": "16:45", "pm": ""}),
+        ("Fast for one day.", "Fast for 24 hours.", {"one": "24", "day": "hours"}),
+        ("The exam lasts 180 minutes.", "The exam lasts 3 h.", {"180": "3", "minutes": "h"}),
+        ("It comes with 16 gigabytes.", "It comes with 16 GB of RAM.", {"gigabytes": "GB"}),
+        ("Wait three quarters of an hour.", "Wait 30-45 minutes.", {"three": "45", "quarters": "minutes", "hour": ""}),
+        ("It was the worst since the 1990s.", "It was the worst since the nineties.", {"1990s": "nineties"}),
+        ("We open on Tuesdays.", "We open Tue and Thu.", {"Tuesdays": "Tue"}),
+        ("The World Health Assembly met.", "The WHA met.", {"World": "WHA", "Health": "", "Assembly": ""}),
+        ("The toll is 12 Swiss francs.", "The toll is CHF 12.", {"Swiss": "CHF", "francs": ""}),
+        ("The second lap took fifty-eight seconds.", "The second lap took 58 seconds.", {"fifty": "58", "eight": ""}),
+    ],
+)  # fmt: skip
+def test_dates_times_units_and_names_are_read_in_the_words_of_the_passage(answer, passage, expected):
+    assert spellings(answer, passage) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("It is three times as fast.", "Release 2022-05-03 is twice as fast."),
+        ("The lap took two seconds.", "The second lap took 58 seconds."),
+        ("The room costs 3 euros.", "The third room costs more euros."),
+        ("Guests leave by 11 p.m. today.", "Guests arrive at 3pm and leave by 11:00."),
+        ("The dividend is €0.40 a share.", "The dividend is 40 cents a share."),
+        ("The Australians won.", "The game was played in Austria."),
+        ("Its share is three quarters.", "Its share is two thirds."),
+        ("The bond pays 40 yen.", "The bond pays 40 cents."),
+    ],
+)  # fmt: skip
+def test_values_of_another_kind_are_no_spellings(answer, passage):
+    assert not {*spellings(answer, passage).values()} - {NOWHERE + word for word in answer.split()}
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage"),
+    [
+        ("A breach is fined with up to $5,000.", "A breach is fined with up to £5,000.|The port has 5,000 jobs."),
+        ("Breakfast costs 18 AUD.", "Breakfast costs 18 USD."),
+        ("The toll is 12 euros.", "The toll is 12 francs."),
+    ],
+)
+def test_the_same_number_of_another_currency_is_nowhere(answer, passage):
+    found = spellings(answer, *passage.split("|"))
+    assert found
+    assert all(word.startswith(NOWHERE) for word in found.values())
+
+
+def test_a_long_answer_and_long_passages_are_read_once(monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        "attribeam.attribution.verdict.spellings.numbers_in", lambda text: read.append(len(text)) or numbers_in(text)
+    )
+    answer = "".join(f"Mill {place} has {place + 300} windows. " for place in range(12, 600))
+    passage = "".join(f"Mill {place} has {place + 300}k window panes. " for place in range(12, 600))
+    assert min(len(answer), len(passage)) > 10_000
+    spellings(answer, passage)
+    assert len(read) <= 2
