@@ -52,6 +52,8 @@ def claims(attributor, answer, *passages):
             UnsupportedReason.OTHER_TIME, "22 May"),
         ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
+        ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans by Dr. Clara Voss.",),
+            UnsupportedReason.NOT_IN_PASSAGES, None),
         ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
             UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
     ],
