@@ -195,6 +195,7 @@ class _Passages:
 
     def __init__(self, contents: Sequence[PassageContent]) -> None:
         self.contents = contents
+        self._around: dict[int, frozenset[str]] = {}
 
     def has(self, words: str) -> bool:
         """Whether one has these words as they are."""
@@ -243,14 +244,19 @@ class _Passages:
     def _places(self) -> list[tuple[_Written, str]]:
         return [(one, content.plain) for content in self.contents for one in _written_in(content.plain)]
 
-    def places(self, parts: Sequence[Collection[Range]]) -> list[tuple[_Written, str]]:
-        """The values that have a reading in each part, in the order of the passages, each with its passage."""
+    def places(self, parts: Sequence[Collection[Range]]) -> Iterator[tuple[_Written, str, frozenset[str]]]:
+        """The values that have a reading in each part, in their order, each with its passage and the stems around."""
         found = set[int]()
         for kind, least, most in parts[0] if parts else ():
             sizes, places = self._written.get(kind, ([], []))
             first = bisect_left(sizes, least)
             found.update(places[first : min(bisect_right(sizes, most), first + _MOST_PLACES)])
-        return [self._places[place] for place in sorted(found) if self._places[place][0].says(parts)]
+        for place in sorted(found):
+            one, text = self._places[place]
+            if one.says(parts):
+                if place not in self._around:
+                    self._around[place] = _stems_around(text, one.whole)
+                yield one, text, self._around[place]
 
 
 class _Spellings:
@@ -317,8 +323,8 @@ class _Spellings:
         """The words of a value in those of the place that says the same of the same, if one has its unit or none."""
         around = _stems_around(self._answer, own.whole)
         best, rival = (False, -1, own, ""), -1
-        for one, text in self._passages.places(parts):
-            alike = len(around & _stems_around(text, one.whole))
+        for one, text, stems in self._passages.places(parts):
+            alike = len(around & stems)
             same = own.is_of_unit(one)
             if own.is_of_other_unit(one) or (same and not one.says(_measures(parts, own.units & one.units))):
                 rival = max(rival, alike)
@@ -401,6 +407,6 @@ def _is_compared(word: str) -> bool:
     return carries_content(word) or (word.isalpha() and (word == "May" or word.lower() not in FUNCTION_WORDS))
 
 
-def _stems_around(text: str, chars: CharRange) -> set[str]:
+def _stems_around(text: str, chars: CharRange) -> frozenset[str]:
     around = text[max(chars.char_start - _AROUND, 0) : chars.char_end + _AROUND]
-    return {stem(word) for word in WORD_OR_MARK.findall(around) if carries_content(word)}
+    return frozenset([stem(word) for word in WORD_OR_MARK.findall(around) if carries_content(word)])
