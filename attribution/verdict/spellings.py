@@ -148,25 +148,22 @@ def _written_in(text: str) -> tuple[_Written, ...]:
         chars = CharRange(one.start, one.end)
         found.append(_Written(chars, chars, frozenset([_DATE]), _time_readings(one, text)))
         taken[one.start : one.end] = b"\1" * (one.end - one.start)
-    for one in chain(number_quantities(numbers_in(text), text), phrases_in(text)):
-        if not any(taken[one.start : one.end]):
-            ending = _ORDINAL_ENDING.match(text, one.end)
-            end = ending.end() if ending else one.end
-            whole, units = _with_unit(text, one.start, end, one.readings)
-            is_part = any(kind is Kind.PERCENT for kind, _ in one.readings)
-            if (
-                units.isdisjoint((_CENTURY, _DATE))
-                and not is_part
-                and (ending or _ORDINAL_WORD.search(text, one.start, end))
-            ):
-                whole, units = CharRange(one.start, end), frozenset([_ORDINAL])
-            readings = {
-                *one.readings,
-                *((Kind.AMOUNT, n) for kind, n in one.readings if kind == Kind.AMOUNT_OF_MEASURE),
-            }
-            counts = _ORDINAL not in units and (bool(units) or _WORD_BEHIND.match(text, end) is not None)
-            found.append(_Written(CharRange(one.start, end), whole, units, frozenset(readings), counts))
-    return tuple(found)
+    quantities = chain(number_quantities(numbers_in(text), text), phrases_in(text))
+    return (*found, *(_measured(one, text) for one in quantities if not any(taken[one.start : one.end])))
+
+
+def _measured(one: Quantity, text: str) -> _Written:
+    """A number or phrase of a text with its unit; "third" and "3rd" have none."""
+    ending = _ORDINAL_ENDING.match(text, one.end)
+    end = ending.end() if ending else one.end
+    whole, units = _with_unit(text, one.start, end, one.readings)
+    is_part = any(kind is Kind.PERCENT for kind, _ in one.readings)
+    is_ordinal = bool(ending or _ORDINAL_WORD.search(text, one.start, end)) and not is_part
+    if is_ordinal and units.isdisjoint((_CENTURY, _DATE)):
+        whole, units = CharRange(one.start, end), frozenset([_ORDINAL])
+    amounts = {(Kind.AMOUNT, size) for kind, size in one.readings if kind is Kind.AMOUNT_OF_MEASURE}
+    counts = _ORDINAL not in units and (bool(units) or _WORD_BEHIND.match(text, end) is not None)
+    return _Written(CharRange(one.start, end), whole, units, one.readings | amounts, counts)
 
 
 def _date_readings(date: str) -> Iterator[Reading]:
