@@ -53,6 +53,8 @@ def claims(attributor, answer, *passages):
         ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
         ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans by Dr. Clara Voss.",),
+            UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
+        ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans and 8 kW of power on Mondays.",),
             UnsupportedReason.NOT_IN_PASSAGES, None),
         ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
             UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
