@@ -213,9 +213,11 @@ class AnswerName:
 def other_form(phrase: Phrase, passage: PassageContent) -> Phrase | None:
     """The words of a name in the other form that a passage has: ("ny",) for ("new", "york"); None for none.
 
-    An abbreviation of up to three letters counts in capitals only: "IN" is Indiana, "in" is not.
+    An abbreviation of up to three letters counts in capitals only: "IN" is Indiana, "in" is not. Longer words may have
+    the "s" of a plural.
     """
-    for form in _OTHER_FORMS.get(phrase) or _OTHER_FORMS.get((*phrase[:-1], phrase[-1].removesuffix("s")), ()):
+    last = phrase[-1].removesuffix("s") if len(phrase[-1]) > _LONGEST_ABBREVIATION + 1 else phrase[-1]
+    for form in _OTHER_FORMS.get(phrase) or _OTHER_FORMS.get((*phrase[:-1], last), ()):
         if len(form) == 1 and len(form[0]) <= _LONGEST_ABBREVIATION:
             occurs = form[0].upper() in passage.capitals or form[0].title() in passage.capitalised
         else:
@@ -492,7 +494,7 @@ class PassageContent:
     def _names_month(self, name: str) -> bool:
         """False for the verbs "may" and "march", which are written small and stand beside no number."""
         is_month = name not in _MONTHS_OR_VERBS or name.title() in self.capitalised or name.upper() in self.capitals
-        return is_month or re.search(rf"\d\s(?:of\s)?{name}\b|\b{name},?\s\d", self.plain) is not None
+        return is_month or re.search(_beside_number(name), self.plain) is not None
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
@@ -571,6 +573,10 @@ def noun_behind(text: str, end: int) -> str:
 def version(number: str) -> Reading:
     """The reading of a version, which must occur as it is written: "4.8.2"."""
     return f"version {number}", Decimal(0)
+
+
+def _beside_number(name: str) -> str:
+    return rf"\d(?:st|nd|rd|th)?\s(?:of\s)?{name}\b|\b{name},?\s(?:the\s)?\d"
 
 
 @remembered

@@ -48,17 +48,23 @@ FUNCTION_WORDS = frozenset(
 """Lower-case, with straight apostrophes, and with what is left of contractions."""
 
 
-_KNOWN_TEXTS, _LONGEST_KNOWN_TEXT = 512, 10_000
+_KNOWN_TEXTS, _KNOWN_LONG_TEXTS, _LONGEST_KNOWN_TEXT = 512, 4, 10_000
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
-    """Keeps what was read of the last 512 texts of up to 10,000 code points: logs repeat their passages."""
-    known = cast(Callable[Concatenate[str, _P], _T], lru_cache(maxsize=_KNOWN_TEXTS)(read))
+    """Keeps what was read of the last 512 texts of up to 10,000 code points, and of the last 4 of longer ones.
+
+    Logs repeat their passages, and a row asks for its own more than once.
+    """
+    known, long = (
+        cast(Callable[Concatenate[str, _P], _T], lru_cache(maxsize=size)(read))
+        for size in (_KNOWN_TEXTS, _KNOWN_LONG_TEXTS)
+    )
 
     def reading(text: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return (known if len(text) <= _LONGEST_KNOWN_TEXT else read)(text, *args, **kwargs)
+        return (known if len(text) <= _LONGEST_KNOWN_TEXT else long)(text, *args, **kwargs)
 
     return reading
 

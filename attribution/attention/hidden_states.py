@@ -79,7 +79,10 @@ def keeping_hidden_states(network: nn.Module, kept: list[torch.Tensor], *, layer
 
 def check_states(network: nn.Module) -> None:
     """Take the states of one token, which raises ValueError if those of the network cannot be taken."""
-    hidden_states(network, np.zeros(1, dtype=np.int32), layer=0)
+    try:
+        hidden_states(network, np.zeros(1, dtype=np.int32), layer=0)
+    except RuntimeError as error:
+        raise ValueError(f"the states of {type(network).__name__} cannot be taken: {error}") from error
 
 
 def layer_modules(network: nn.Module) -> nn.ModuleList:

@@ -37,7 +37,7 @@ from attribeam.attribution.answers.quantities import (
     unit_at,
 )
 from attribeam.attribution.answers.unmatched_values import AnswerValue, ValueMatcher, date_parts
-from attribeam.attribution.verdict.texts import WEEKDAYS, WORD_OR_MARK, carries_content, stem
+from attribeam.attribution.verdict.texts import NOWHERE, WEEKDAYS, WORD_OR_MARK, carries_content, stem
 from attribeam.schemas import CharRange
 
 _CURRENCIES = {
@@ -60,6 +60,7 @@ _ORDINAL_ENDING = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _ORDINAL_WORD = re.compile(rf"\b(?:{'|'.join(ORDINAL_WORDS)}|\w+ieth)$", re.IGNORECASE)
 _PERCENT, _TIME, _DATE, _CENTURY, _ORDINAL = "%", "time", "date", "century", "ordinal"
 _OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
+_PART_BEFORE, _PART_BEHIND = re.compile(r"\w$|\d[.,]$"), re.compile(r"\w|[.,]\d")
 _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
@@ -68,8 +69,7 @@ _ALIKE_LETTERS = 4
 _MOST_PLACES = 256
 """How many places of a value are compared; the others of a value that is written more often are left out."""
 _WORD_BEHIND = re.compile(r"[\s-]+[^\W\d_]")
-_NOWHERE = "\u2060"
-"""No word of a passage begins with it."""
+_TO_HALF_DAY = re.compile(r"\s?(?:-|–|—|to|until|till|and)\s?\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ def _date_readings(date: str) -> Iterator[Reading]:
 
 
 def _time_readings(time: Quantity, text: str) -> frozenset[Reading]:
-    """A time of day with a colon, and without "a.m." and "p.m.", is one of 24 hours."""
+    """A time of day with a colon, and without "a.m." and "p.m.", is one of 24 hours, but for that of "5:30-7 p.m."."""
     hour, colon, minute = text[time.start : time.end].partition(":")
-    if not colon or len(time.readings) == 1:
+    if not colon or len(time.readings) == 1 or _TO_HALF_DAY.match(text, time.end):
         return time.readings
     return frozenset([(Kind.MINUTE, Decimal(60 * int(hour) + int(minute)))])
 
@@ -195,11 +195,12 @@ class _Passages:
         self._around: dict[int, frozenset[str]] = {}
 
     def has(self, words: str) -> bool:
-        """Whether one has these words as they are."""
-        return any(
-            words in one.plain and re.search(rf"(?<!\w)(?<!\d[.,]){re.escape(words)}(?!\w|[.,]\d)", one.plain)
-            for one in self.contents
-        )
+        """Whether one has these words, in any case, and not as a part of longer ones."""
+        return any(_stands_in(words.lower(), text) for text in self._lowered)
+
+    @cached_property
+    def _lowered(self) -> list[str]:
+        return [one.plain.lower() for one in self.contents]
 
     @cached_property
     def words(self) -> dict[str, str]:
@@ -293,7 +294,7 @@ class _Spellings:
         """The words of a value that no passage repeats, where passages have them all, but in other values."""
         words = {word: self._word(word) for word in self._words_of(chars) if carries_content(self._word(word))}
         if all(map(self._passages.has, words.values())):
-            yield from ((word, _NOWHERE + written) for word, written in words.items())
+            yield from ((word, NOWHERE + written) for word, written in words.items())
 
     def _value_elsewise(self, value: AnswerValue) -> Iterator[tuple[int, str]]:
         written = self._written.get(value.chars.char_start, ())
@@ -306,8 +307,10 @@ class _Spellings:
 
     def _phrase_elsewise(self, phrase: Quantity) -> Iterator[tuple[int, str]]:
         """A phrase that is too common to be a value, "half an hour", where passages lack a word of it."""
-        own = next(one for one in self._written[phrase.start] if one.chars.char_end == phrase.end)
-        if not all(stem(self._word(word)) in self._passages.stems for word in self._words_of(own.whole)):
+        own = next((one for one in self._written[phrase.start] if one.chars.char_end == phrase.end), None)
+        if own is not None and not all(
+            stem(self._word(word)) in self._passages.stems for word in self._words_of(own.whole)
+        ):
             sizes = [(kind, size) for kind, size in phrase.readings if kind in _LENGTHS]
             sizes = sizes or [(kind, size) for kind, size in phrase.readings if kind is not Kind.AMOUNT]
             shares = ((Kind.AMOUNT, size) for kind, size in sizes if kind is Kind.PERCENT)
@@ -391,6 +394,16 @@ class _Spellings:
         for word, written in zip(mine, [*theirs.values(), *[""] * len(mine)], strict=False):
             if stem(written) != mine[word]:
                 yield word, written
+
+
+def _stands_in(words: str, text: str) -> bool:
+    start = text.find(words)
+    while start >= 0:
+        end = start + len(words)
+        if _PART_BEFORE.search(text[max(start - 2, 0) : start]) is None and _PART_BEHIND.match(text, end) is None:
+            return True
+        start = text.find(words, start + 1)
+    return False
 
 
 def _measures(parts: Sequence[Collection[Range]], units: Collection[str]) -> list[Collection[Range]]:

@@ -25,6 +25,8 @@ from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, Span
 
 WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
 
+NOWHERE = "\u2060"
+"""It begins a word of an answer that is to match no word of a passage."""
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
@@ -99,7 +101,7 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=_KNOWN_WORDS)
 def carries_content(word: str) -> bool:
     """True for words of three letters and more that are no function words, and for everything with a digit."""
-    word = word.lower()
+    word = word.removeprefix(NOWHERE).lower()
     if any(map(str.isdigit, word)):
         return True
     return len(word) > 2 and word[0].isalpha() and word not in FUNCTION_WORDS
@@ -367,6 +369,7 @@ def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
 
 
 _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
+_WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
 _INITIALS, _LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
@@ -515,8 +518,8 @@ def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
 
 def _is_end(line: str, end: int) -> bool:
     before = line[max(end - _LONGEST_TITLE, 0) : end].split()[-1]
-    behind = WORD_OR_MARK.match(line, end + 1)
-    return end_sentence(before, behind.group() if behind else "")
+    behind = _WORD_BEHIND.match(line, end)
+    return end_sentence(before, behind[1] if behind else "")
 
 
 def _sentence(

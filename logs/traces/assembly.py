@@ -433,8 +433,8 @@ def _tool_outputs(tree: Tree) -> Iterator[Document]:
     tools = [span for span in tree.spans if span.role is Role.TOOL]
     for span in tools:
         found = documents_of(span.output) or ()
-        if span.output and (not found or any(one.text is None for one in found)):
-            found = (Document(json.dumps(span.output, ensure_ascii=False)),)
+        if span.output and str(span.output).strip() and (not found or any(one.text is None for one in found)):
+            found = (Document(json.dumps(span.output, ensure_ascii=False, default=str)),)
         for one in found:
             yield one._replace(title=one.title or span.name or None, passage_id=one.passage_id or span.span_id)
     if not tools:

@@ -172,7 +172,7 @@ def test_units_are_looked_up_and_not_searched_for_each_name(monkeypatch):
     assert len(compared) < 5 * len(parsed.words)
 
 
-def test_texts_are_read_once_unless_they_are_long():
+def test_texts_are_read_once_and_few_long_ones_are_kept():
     read = []
 
     @remembered
@@ -181,7 +181,10 @@ def test_texts_are_read_once_unless_they_are_long():
         return len(text)
 
     assert [length("x" * size) for size in (3, 3, 20_000, 20_000)] == [3, 3, 20_000, 20_000]
-    assert read == [3, 20_000, 20_000]
+    assert read == [3, 20_000]
+    for size in (3, *range(20_001, 20_010), 3, 20_000):
+        length("x" * size)
+    assert read == [3, 20_000, *range(20_001, 20_010), 20_000]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.plain_text import numbers_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.spellings import passage_spellings
+from attribeam.attribution.verdict.texts import carries_content
 from attribeam.schemas import Passage, Support
 
 NOWHERE = "\u2060"
@@ -82,6 +83,21 @@ def test_a_value_is_read_as_in_the_sentence_that_speaks_of_the_same():
     }  # fmt: skip
     rivals = "A swim in the bath takes 60 minutes, and guests pay at the door. The tour of the library takes an hour."
     assert spellings("The library tour takes 1 hour.", rivals) == {"1": ""}
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "expected"),
+    [
+        ("By noon dozen of dogs had left the shop.", "Dogs stay at the shop.", {}),
+        ("He has ALS and lives in a house.", "He lives in a house in Alabama with MND.", {}),
+        ("It lasts fifteen months.", "It lasts fifteen years and three months.", {"fifteen": "\u2060fifteen"}),
+        ("The fair begins at 5:30 p.m. on Monday.", "The fair is 5:30-7 pm on Monday.", {"p.m.": ""}),
+        ("It opens on March 3.", "It opens on the 3rd of march, and closes in june.", {"March": "3rd", "3": "march"}),
+    ],
+)  # fmt: skip
+def test_words_that_only_look_like_a_value_or_name_are_read_as_they_are(answer, passage, expected):
+    assert spellings(answer, passage) == expected
+    assert all(map(carries_content, filter(None, expected.values())))
 
 
 @pytest.mark.parametrize(
