@@ -48,13 +48,14 @@ FUNCTION_WORDS = frozenset(
 """Lower-case, with straight apostrophes, and with what is left of contractions."""
 
 
-_KNOWN_TEXTS, _KNOWN_LONG_TEXTS, _LONGEST_KNOWN_TEXT = 512, 4, 10_000
+_KNOWN_TEXTS, _LONGEST_KNOWN_TEXT = 512, 10_000
+_KNOWN_LONG_TEXTS, _LONGEST_LONG_TEXT = 4, 200_000
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate[str, _P], _T]:
-    """Keeps what was read of the last 512 texts of up to 10,000 code points, and of the last 4 of longer ones.
+    """Keeps what was read of the last 512 texts of up to 10,000 code points, and of the last 4 of up to 200,000.
 
     Logs repeat their passages, and a row asks for its own more than once.
     """
@@ -64,7 +65,9 @@ def remembered(read: Callable[Concatenate[str, _P], _T]) -> Callable[Concatenate
     )
 
     def reading(text: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return (known if len(text) <= _LONGEST_KNOWN_TEXT else long)(text, *args, **kwargs)
+        length = len(text)
+        kept = known if length <= _LONGEST_KNOWN_TEXT else long if length <= _LONGEST_LONG_TEXT else read
+        return kept(text, *args, **kwargs)
 
     return reading
 
@@ -124,7 +127,7 @@ UNIT_SIGN = (
     r"(?:[kMGT]?(?:Hz|W|Wh|V|J|N|Pa|B|bit|bps|eV)|[KMGT]iB|KB|KM|[kcm]?m[²³23]?|m?Ah?|hPa|[kmµ]?g|[mc]?[lL]|kcal|dB|°?[CFK]"
     r"|Nm|[Mm]ph|MPH|[AaPp]\.?[Mm]\.?)"
 )
-_MONEY_BEFORE = re.compile(rf"(?:{_CURRENCY}|\b{CURRENCY_CODE})\s?$")
+MONEY_BEFORE = re.compile(rf"({_CURRENCY}|\b{CURRENCY_CODE})\s?$")
 _UNIT = (
     r"(?:[%‰]|°\s?[CF]\b|(?:per\s?cent|percentage points?|degrees?(?:\s(?:celsius|fahrenheit))?"
     r"|dollars?|euros?|pounds?|yen|rupees?|cents?|years?|months?|weeks?|days?|hours?|minutes?|seconds?"
@@ -204,7 +207,7 @@ def numbers_in(text: str) -> list[Number]:
         written = _read_digits(match["digits"])
         scaled = tuple(amount * _ALL_SCALES[scale] for amount in written) if scale else ()
         is_sure = scale in LONG_SCALES or (
-            scale and _MONEY_BEFORE.search(text, max(match.start() - 4, 0), match.start())
+            scale and MONEY_BEFORE.search(text, max(match.start() - 4, 0), match.start())
         )
         amounts = scaled if is_sure else written + scaled
         is_decade = match["decade"] is not None

@@ -287,7 +287,7 @@ _PART_NAMES = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"
 _PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in enumerate(_PART_NAMES, start=3)}
 _OF = r"(?:\sof)?[\s-](?:(?:an?|one)[\s-])?"
 _POINT_BEHIND = re.compile(r"(?:percentage[\s-]|per\s?cent(?:age)?\s?)?(?:point|per\s?cent)\b", re.IGNORECASE)
-_PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b)", re.IGNORECASE)
+PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
 _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
@@ -442,7 +442,7 @@ def _fraction(match: re.Match[str]) -> Iterator[Reading]:
         exact = whole + Decimal(part) / parts
         short = exact.quantize(Decimal("0.001"))
         amount = short if short == exact else exact.quantize(Decimal("0.01"))
-        is_in_percent = _PERCENT_BEHIND.match(match.string, match.end())
+        is_in_percent = PERCENT_BEHIND.match(match.string, match.end())
         yield Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT, amount
 
 

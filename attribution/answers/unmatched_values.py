@@ -43,6 +43,7 @@ from attribeam.attribution.answers.plain_text import (
     plain_text,
 )
 from attribeam.attribution.answers.quantities import (
+    PERCENT_BEHIND,
     conversions_in,
     in_other_units,
     number_quantities,
@@ -57,7 +58,6 @@ _FEWEST_COUNTED_IN_WORDS = 3
 _LONGEST_INDENT = 20
 _UNTOLD_NUMBER = re.compile(r"\b(?:several|a\s+few|many|a\s+couple\s+of)\s+$", re.IGNORECASE)
 _LONGEST_UNTOLD = 16
-_PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) -> AnswerValue:
     """The value of a quantity that may be repeated by what lies within a tolerance below and above it."""
     below, above = (max(one, quantity.within) for one in tolerance)
-    is_in_percent = _PERCENT_BEHIND.match(text, quantity.end) is not None
+    is_in_percent = PERCENT_BEHIND.match(text, quantity.end) is not None
     return AnswerValue(
         CharRange(quantity.start, quantity.end),
         (frozenset(_ranges(quantity.readings, below, above, is_in_percent=is_in_percent)),),

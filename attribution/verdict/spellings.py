@@ -21,6 +21,7 @@ from attribeam.attribution.answers.plain_text import (
     CURRENCY_CODE,
     DATE,
     FUNCTION_WORDS,
+    MONEY_BEFORE,
     ORDINAL_WORDS,
     Kind,
     Quantity,
@@ -51,7 +52,6 @@ _CURRENCIES = {
 }  # fmt: skip
 """The codes of the currencies that a sign or name may mean."""
 _CURRENCY_NAME = "|".join(name for name in _CURRENCIES if name.isalpha())
-_MONEY_BEFORE = re.compile(rf"([$€£¥₹]|\b{CURRENCY_CODE})\s?$")
 _MONEY_BEHIND = re.compile(
     rf"\s?(?:(?P<sign>[$€£¥₹]|{CURRENCY_CODE}\b)|(?:(?:U\.?S\.?|[A-Z][a-z]+)\s)?(?P<name>(?i:{_CURRENCY_NAME}))s?\b)"
 )
@@ -116,7 +116,7 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
     kinds = {str(kind) for kind, _ in readings}
     if Kind.PERHAPS_MINUTE in kinds:
         return CharRange(start, end), frozenset([_DATE])
-    before = _MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
+    before = MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
     behind = _MONEY_BEHIND.match(text, end)
     units = kinds - _KINDS  # "pounds" may be a weight
     if before or behind:

@@ -185,6 +185,7 @@ def test_texts_are_read_once_and_few_long_ones_are_kept():
     for size in (3, *range(20_001, 20_010), 3, 20_000):
         length("x" * size)
     assert read == [3, 20_000, *range(20_001, 20_010), 20_000]
+    assert [length("x" * 200_001) for _ in range(2)] == read[-2:] == [200_001, 200_001]
 
 
 @pytest.mark.parametrize(
