@@ -123,9 +123,15 @@ class _Reasons:
             return _Why(how=SupportedHow.COMBINED if is_combined else SupportedHow.PARAPHRASED)
         if support is not Support.UNSUPPORTED:
             return _Why()
-        found = None
-        if premise.sentence is not None and numbers["soft"] >= _ABOUT_THE_SAME:
-            found = self._other_value(words, premise, chars) or self._turned(words, premise, numbers)
+        found, is_near = None, premise.sentence is not None and numbers["soft"] >= _ABOUT_THE_SAME
+        if is_near:
+            found = self._other_value(words, premise, chars)
+        if found is None and premise.contradiction is not None:
+            instead = premise.contradiction
+            others = tuple(self._parsed.words[word] for word in instead.words)
+            return _Why(instead.reason, instead.expected, others=others)
+        if found is None and is_near:
+            found = self._turned(words, premise, numbers)
         return found or _Why(UnsupportedReason.NOT_IN_PASSAGES)
 
     def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:

@@ -24,6 +24,7 @@ from attribeam.attribution.answers.markup import structured_text
 from attribeam.attribution.answers.parsed_answer import base_label, words_in
 from attribeam.attribution.answers.plain_text import numbers_in_word
 from attribeam.attribution.answers.unmatched_values import Value
+from attribeam.attribution.verdict.contradictions import Contradiction, find_contradiction
 from attribeam.attribution.verdict.fitted_parts import WordTable
 from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.texts import (
@@ -63,7 +64,7 @@ PREMISE_NUMBERS = (
     "number_clause_gap", "subject_clause_gap", "noun_clause_gap", "root_missing", "values", "values_window",
     "values_anywhere", "attention_coverage", "attention_soft", "attention_best", "attention_window", "evidence_mass",
     "top_share", "margin", "sentences", "swapped_numbers", "swapped_names", "aligned",
-    "carried", "carried_clause",
+    "carried", "carried_clause", "contradicted",
 )  # fmt: skip
 """What is measured of a claim beside its premise. Shares are of the weights of the claim's content words.
 
@@ -71,11 +72,13 @@ PREMISE_NUMBERS = (
 by all passages. ``soft``: with similar words counted by their cosine. ``missing``, ``rival``: words that the premise
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
-where attention points, and how much of it lies on the premise. ``swapped_...``: words of the claim in whose place the
+where attention points, and how much of it lies on the premise. ``top_share``, ``margin``: how clearly evidence points
+to one passage, 1 where the premise is in it, however many passages there are. ``swapped_...``: words of the claim in whose place the
 sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
 has in the same order, -1 where it has all of the claim's values. ``denied``: the share of the words that claim and
 sentence have in the same order which only one of them denies. ``opposed``: words whose opposite the best clause has.
 ``carried``: covered by the best sentence (clause) together with its title and what its pronouns refer to.
+``contradicted``: 1 where a sentence is the claim but for words that exclude each other, for which no tree is fitted.
 """
 
 _MISSING = ("missing", "missing_anywhere", "missing_nouns", "missing_names", "missing_verbs", "missing_numbers")
@@ -102,6 +105,7 @@ class Premise:
         window: the places of all its sentences, ascending.
         missing: the claim's content words, by place in the answer, that the window neither has nor says alike.
         others: the places of up to two more sentences that attention or words proposed, best first.
+        contradiction: what one of these sentences says instead, None for nothing.
     """
 
     numbers: npt.NDArray[np.float32]
@@ -109,6 +113,7 @@ class Premise:
     window: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
+    contradiction: Contradiction | None = None
 
 
 def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
@@ -338,12 +343,25 @@ class _Claims:
             **dict(zip(_OF_EACH, zip(*each, strict=True), strict=True)),
         }
         tried = [[one[first], *one[:first], *one[first + 1 :]] for one in proposed.tolist()]
+        others = [self._others(*one) for one in zip(windows, tried, strict=True)]
+        instead = [self._contradiction(*one) for one in zip(self._claims, places, windows, others, strict=True)]
+        numbers["contradicted"] = [one is not None for one in instead]
         rows = np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32).T.copy()
         is_missing = iter(lacking.tolist())
         return [
-            Premise(row, place, tuple(window), tuple(compress(claim.own, is_missing)), self._others(window, others))
-            for claim, row, place, window, others in zip(self._claims, rows, places, windows, tried, strict=True)
+            Premise(row, place, tuple(window), tuple(compress(claim.own, is_missing)), *also)
+            for claim, row, place, window, *also in zip(
+                self._claims, rows, places, windows, others, instead, strict=True
+            )
         ]
+
+    def _contradiction(
+        self, claim: _Claim, place: int, window: Sequence[int], others: Sequence[int]
+    ) -> Contradiction | None:
+        """What the premise, or else a sentence beside it, says instead; its titles say nothing."""
+        sentences = self._of.sentences
+        places = dict.fromkeys([place, *(one for one in window if one not in sentences.titles_of(place)), *others])
+        return find_contradiction(self._of.answer, claim.words, sentences, [*places])
 
     def _others(self, window: Sequence[int], proposed: Sequence[int]) -> tuple[int, ...]:
         """The first proposed sentences with other texts than those of the window."""
@@ -465,11 +483,15 @@ class _Claims:
             for of_claim, place, window in zip(self._attention.tolist(), places, windows, strict=True)
         ]
         found = np.concatenate((shares, np.array(pointed).T / attended)) * (self._attended > 0)
+        shares = scores.max(axis=1) / np.where(sums > 0, sums, 1.0)
+        margins = np.array([_NONE if one.margin is None else one.margin for one in evidence])
+        # other passages say nothing against a premise in the one that most of the evidence points to
+        is_first = (sums > 0) & (scores.argmax(axis=1) == [self._of.sentences.passage_of(place) for place in places])
         return {
             **dict(zip(_ATTENTION, found, strict=True)),
             "evidence_mass": [_NONE if one.evidence_mass is None else one.evidence_mass for one in evidence],
-            "top_share": scores.max(axis=1) / np.where(sums > 0, sums, 1.0),
-            "margin": [_NONE if one.margin is None else one.margin for one in evidence],
+            "top_share": np.where(is_first, 1.0, shares),
+            "margin": np.where(is_first, 1.0, margins),
             "sentences": [math.log1p(len(self._of.sentences))] * len(evidence),
         }
 
@@ -580,9 +602,15 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
         in_sentence = [True] * len(in_sentence)
     if not any(in_claim) and not any(in_sentence):
         return 0.0
-    blocks = SequenceMatcher(None, stems, sentence.stems, autojunk=False).get_matching_blocks()
-    aligned = [(one + step, two + step) for one, two, size in blocks for step in range(size)]
-    both = [(in_claim[one], in_sentence[two]) for one, two in aligned if carries_content(lowered[one])]
+    own = [word for word, text in enumerate(lowered) if carries_content(text)]
+    there = [word for word, text in enumerate(sentence.lowered) if carries_content(text)]
+    of_sentence = sentence.stems
+    matcher = SequenceMatcher(None, [stems[word] for word in own], [of_sentence[word] for word in there], autojunk=False)
+    both = [
+        (in_claim[own[one + step]], in_sentence[there[two + step]])
+        for one, two, size in matcher.get_matching_blocks()
+        for step in range(size)
+    ]
     differing = sum(one is not two for one, two in both)
     return differing / len(both) if differing > sum(one and two for one, two in both) else 0.0
 

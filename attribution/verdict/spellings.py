@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 
 from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Phrase, Range, other_form
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -196,7 +196,17 @@ class _Passages:
 
     def has(self, words: str) -> bool:
         """Whether one has these words, in any case, and not as a part of longer ones."""
-        return any(_stands_in(words.lower(), text) for text in self._lowered)
+        return any(True for _ in self._ranges_of(words))
+
+    def most_alike(self, words: str, around: frozenset[str]) -> int:
+        """How many stems around them a place of these words shares at most; -1 where there is none."""
+        places = islice(self._ranges_of(words), _MOST_PLACES)
+        return max((len(around & _stems_around(text, chars)) for text, chars in places), default=-1)
+
+    def _ranges_of(self, words: str) -> Iterator[tuple[str, CharRange]]:
+        """The places of words in passages, in any case, and not as a part of longer ones."""
+        for text in self._lowered:
+            yield from ((text, chars) for chars in _ranges_in(words.lower(), text))
 
     @cached_property
     def _lowered(self) -> list[str]:
@@ -299,11 +309,15 @@ class _Spellings:
     def _value_elsewise(self, value: AnswerValue) -> Iterator[tuple[int, str]]:
         written = self._written.get(value.chars.char_start, ())
         own = next((one for one in written if one.chars.char_end >= value.chars.char_end), None)
-        if own is None or self._passages.has(own.whole.of(self._answer)):
+        if own is None:
+            return
+        around = _stems_around(self._answer, own.whole)
+        as_written = self._passages.most_alike(own.whole.of(self._answer), around)
+        if 2 * as_written >= len(around):
             return
         times = [size for kind, size in own.readings if kind in _TIMES_OF_DAY]
         parts = [[(kind, size, size) for kind in _TIMES_OF_DAY for size in times]] if value.minutes else value.parts
-        yield from self._elsewise(own, parts)
+        yield from self._elsewise(own, parts, as_written)
 
     def _phrase_elsewise(self, phrase: Quantity) -> Iterator[tuple[int, str]]:
         """A phrase that is too common to be a value, "half an hour", where passages lack a word of it."""
@@ -319,8 +333,13 @@ class _Spellings:
                 own, [[(kind, size, size) for kind, size in (*in_other_units(sizes), *shares, *counts)]]
             )
 
-    def _elsewise(self, own: _Written, parts: Sequence[Collection[Range]]) -> Iterator[tuple[int, str]]:
-        """The words of a value in those of the place that says the same of the same, if one has its unit or none."""
+    def _elsewise(
+        self, own: _Written, parts: Sequence[Collection[Range]], as_written: int = -1
+    ) -> Iterator[tuple[int, str]]:
+        """The words of a value in those of the place that says the same of the same, if one has its unit or none.
+
+        It stays as it is where such a place, with ``as_written`` stems of those around it, says as much.
+        """
         around = _stems_around(self._answer, own.whole)
         best, rival = (False, -1, own, ""), -1
         for one, text, stems in self._passages.places(parts):
@@ -331,9 +350,9 @@ class _Spellings:
             elif (same, alike) > best[:2] and (same or own.amounts & one.amounts):
                 best = same, alike, one, text
         same, alike, there, text = best
-        if rival >= 0 and not same and rival > alike:
+        if rival > max(alike, as_written) and not same:
             yield from self._nowhere(own.chars)
-        elif alike >= 0:
+        elif alike > as_written:
             mine, other = (own.whole, there.whole) if same else (own.chars, there.chars)
             yield from self._aligned(mine, other.of(text))
 
@@ -396,14 +415,13 @@ class _Spellings:
                 yield word, written
 
 
-def _stands_in(words: str, text: str) -> bool:
+def _ranges_in(words: str, text: str) -> Iterator[CharRange]:
     start = text.find(words)
     while start >= 0:
         end = start + len(words)
         if _PART_BEFORE.search(text[max(start - 2, 0) : start]) is None and _PART_BEHIND.match(text, end) is None:
-            return True
+            yield CharRange(start, end)
         start = text.find(words, start + 1)
-    return False
 
 
 def _measures(parts: Sequence[Collection[Range]], units: Collection[str]) -> list[Collection[Range]]:

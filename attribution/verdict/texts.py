@@ -64,7 +64,19 @@ unknown; likely: unlikely; legal: illegal; public: private; success: failure; su
 failed; pass passes passed: fail fails failed; improve improves improved better best: worsen worsens worsened worse
 worst; positive: negative; support supports supported: oppose opposes opposed; remember: forget; add adds added:
 remove removes removed; enable enables enabled: disable disables disabled; lend lends lent: borrow borrows borrowed;
-sunrise: sunset; strengthen strengthens strengthened: weaken weakens weakened; employer: employee
+sunrise: sunset; strengthen strengthens strengthened: weaken weakens weakened; employer: employee; lower
+lowers lowered lowering reduce reduces reduced: raise raises raised raising increase increases increased; widen widens
+widened wide wider widest: narrow narrows narrowed narrower narrowest; appear appears appeared: disappear disappears
+disappeared vanished; hire hires hired appointed: fire fires fired dismiss dismisses dismissed; guilty convicted:
+innocent acquitted; tighten tightens tightened: loosen loosens loosened relax relaxes relaxed; lock locked: unlock
+unlocked; permanent: temporary; major: minor; deep deeper deepest: shallow shallower shallowest; thick thicker: thin
+thinner; rich richer richest: poor poorer poorest; easy easier easiest: hard harder hardest difficult; top: bottom;
+front: back rear; vertical: horizontal; domestic: foreign; urban: rural; surplus: deficit; victory: defeat; upstream:
+downstream; clockwise: counterclockwise anticlockwise; online: offline; arrival: departure; birth: death; born: died;
+alive: dead; true: false; active: inactive; available: unavailable; complete: incomplete; married: unmarried; internal
+inner: external outer; manual: automatic; like likes liked: dislike dislikes disliked; love loves loved: hate hates
+hated; ascending: descending; gain gains: loss losses; attack attacks attacked: defend defends defended; ancient:
+modern; simple: complex; common: rare
 """
 
 
@@ -422,6 +434,10 @@ class PassageSentences:
 
     def __len__(self) -> int:
         return len(self.all)
+
+    def passage_of(self, place: int) -> int:
+        """The index of the passage of a sentence."""
+        return self._passage_of[place]
 
     def titles_of(self, place: int) -> range:
         """The sentences of the title over a sentence of a text."""

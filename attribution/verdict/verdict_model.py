@@ -58,7 +58,9 @@ SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""
 _BUNDLED = Path(__file__).parent.parent / "bundled"
 BUNDLED_VERDICT = _BUNDLED / SHIPPED_VERDICTS[BUNDLED_VERDICT_NAME]
-_VALUES_ANYWHERE, _MISSING_NUMBERS = map(PREMISE_NUMBERS.index, ("values_anywhere", "missing_numbers"))
+_VALUES_ANYWHERE, _MISSING_NUMBERS, _CONTRADICTED = map(
+    PREMISE_NUMBERS.index, ("values_anywhere", "missing_numbers", "contradicted")
+)
 _LEAST_WITHOUT_NAME, _LEAST_WITHOUT_NUMBER = math.log(0.4 / 0.6), math.log(0.53 / 0.47)
 _Numbers = npt.NDArray[np.float64]
 
@@ -464,7 +466,8 @@ def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float3
     """float64 [claims]: the log odds that each claim of an answer is unsupported; the largest are the answer's.
 
     Every claim lies below the riskiest by the difference of their likelihood ``ratios``, times ``fall``. One with a
-    value that no passage has is never more likely supported than 0.6; where a number or date is missing, than 0.47.
+    value that no passage has is never more likely supported than 0.6; where a number or date is missing, or a sentence
+    says something else instead, than 0.47.
 
     Args:
         ratios: log likelihood ratios of the claims.
@@ -473,6 +476,7 @@ def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float3
     """
     least = np.where(numbers[:, _MISSING_NUMBERS] > 0, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
     least = np.where(numbers[:, _VALUES_ANYWHERE] > 0, least, -np.inf)
+    least = np.where(numbers[:, _CONTRADICTED] > 0, _LEAST_WITHOUT_NUMBER, least)
     found: _Numbers = np.maximum(risk - fall * (ratios.max() - ratios), least)
     return found
 
