@@ -265,10 +265,10 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     """
     directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
-    used, there = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
-    if used != there:
+    used, current = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
+    if used != current:
         raise UsageError(
-            f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds {there}; audit again, and "
+            f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds {current}; audit again, and "
             "mark claims on the new page"
         )
     return directory, model

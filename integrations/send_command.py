@@ -250,8 +250,8 @@ class MLflow(Target):
         from mlflow.entities import AssessmentSource, Feedback
 
         for trace_id in dict.fromkeys(score.trace_id for score in scores):
-            there = self._client.get_trace(trace_id, display=False).info.assessments
-            known = {(assessment.metadata or {}).get(_MLFLOW_ID): assessment for assessment in there}
+            assessments = self._client.get_trace(trace_id, display=False).info.assessments
+            known = {(assessment.metadata or {}).get(_MLFLOW_ID): assessment for assessment in assessments}
             for score in (score for score in scores if score.trace_id == trace_id):
                 is_document = score.position is not None
                 value: Any = score.label if score.value is None else score.value

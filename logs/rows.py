@@ -175,7 +175,7 @@ def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
         has = items.type.get_field_index(name) >= 0
         columns.append(text_values(pc.struct_field(items, name), most_bytes) if has else [None] * len(items))
     valid = items.is_valid().to_pylist()
-    return [RawPassage(*values) if there else None for there, *values in zip(valid, *columns, strict=True)]
+    return [RawPassage(*values) if is_set else None for is_set, *values in zip(valid, *columns, strict=True)]
 
 
 def _ranges_of(items: pa.Array, _: int) -> list[RawSpan | None]:
@@ -183,7 +183,7 @@ def _ranges_of(items: pa.Array, _: int) -> list[RawSpan | None]:
         return [None] * len(items)
     starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
     valid = items.is_valid().to_pylist()
-    return [(start, end) if there else None for there, start, end in zip(valid, starts, ends, strict=True)]
+    return [(start, end) if is_set else None for is_set, start, end in zip(valid, starts, ends, strict=True)]
 
 
 def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list[Any]:

@@ -227,10 +227,10 @@ class ChunkStore:
         version, which the run would remove; ``OSError`` if the output cannot be read.
         """
         planned = {chunk.name: chunk for chunk in chunks}
-        there = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
+        manifests = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
         lost = {
             name: manifest
-            for name, manifest in there.items()
+            for name, manifest in manifests.items()
             if name not in planned or (manifest is not None and not self._is_of(manifest, planned[name]))
         }
         if lost:
@@ -242,15 +242,15 @@ class ChunkStore:
         }
 
         def is_whole(name: str) -> bool:
-            manifest = there[name]
+            manifest = manifests[name]
             return manifest is not None and all(
                 sizes.get(file.path) == file.size_bytes and (not digests or self._has_digest(file))
                 for file in (manifest.evidence, manifest.dead_letters)
             )
 
-        whole = dict(zip(there, in_threads(is_whole, there), strict=True))
-        kept = {name: manifest for name, manifest in there.items() if manifest is not None and whole[name]}
-        return kept, [name for name in there if name not in kept]
+        whole = dict(zip(manifests, in_threads(is_whole, manifests), strict=True))
+        kept = {name: manifest for name, manifest in manifests.items() if manifest is not None and whole[name]}
+        return kept, [name for name in manifests if name not in kept]
 
     def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
         """Remove what other runs and slower attempts left: results, then manifests, then files. Make the folders.

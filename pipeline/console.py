@@ -276,8 +276,8 @@ def _remarks(metrics: RunMetrics) -> Iterator[str]:
     others = sum(count for (kind, _), count in evidence.spans.items() if kind != SpanKind.GIVEN)
     if others and manifest.options.get("span_kinds") == [SpanKind.GIVEN]:
         yield f"note: --spans given: {others:,} spans are the sentences of rows that give none"
-    if told := disagreement(evidence.told_claims, evidence.attended_claims):
-        yield f"warning: {told}"
+    if warning := disagreement(evidence.told_claims, evidence.attended_claims):
+        yield f"warning: {warning}"
 
 
 def _hints(counts: AuditCounts) -> Iterator[str]:

@@ -157,8 +157,8 @@ def _notes(
     manifest = audit.manifest
     if manifest.cut_passages is not None:
         yield f"{manifest.cut_passages}."
-    if told := disagreement(overview.evidence.told, overview.evidence.agreeing):
-        yield f"{told[0].upper()}{told[1:]}."
+    if warning := disagreement(overview.evidence.told, overview.evidence.agreeing):
+        yield f"{warning[0].upper()}{warning[1:]}."
     if previous is not None and (remark := comparison_remark(audit, previous)):
         yield remark
     if audit.incomplete:

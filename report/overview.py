@@ -278,12 +278,12 @@ _FEWEST_TOLD, _USUAL_AGREEMENT = 20, 0.75
 """Evidence of the bundled attributor lies with the words of 88% of such claims or more on every set we know."""
 
 
-def disagreement(told: int, agreeing: int) -> str | None:
-    """What to say if, of ``told`` claims whose words passages have, evidence often lies elsewhere; else None."""
-    if told < _FEWEST_TOLD or agreeing >= _USUAL_AGREEMENT * told:
+def disagreement(count: int, agreeing: int) -> str | None:
+    """What to say if, of ``count`` claims whose words passages have, evidence often lies elsewhere; else None."""
+    if count < _FEWEST_TOLD or agreeing >= _USUAL_AGREEMENT * count:
         return None
     return (
-        f"evidence and words disagree: for {told - agreeing:,} of {told:,} claims whose words the passages have, the "
+        f"evidence and words disagree: for {count - agreeing:,} of {count:,} claims whose words the passages have, the "
         "evidence lies elsewhere; the model or method hardly looks at what the answers draw on, see docs/models.md"
     )
 

@@ -145,8 +145,8 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
 def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
     """Name and value of the first of these members that is there, ("", None) where none is."""
     own = by_name(whole)
-    there = (own[name] for name in names if name in own)
-    return next(((name, whole[name]) for name in there if not is_nothing(whole[name])), ("", None))
+    present = (own[name] for name in names if name in own)
+    return next(((name, whole[name]) for name in present if not is_nothing(whole[name])), ("", None))
 
 
 def _choice_note(choice: Choice[_T], names: Names) -> str | None:

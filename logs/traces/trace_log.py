@@ -417,10 +417,10 @@ class TraceLog:
         """Read the rows that are wanted, and the faults of those that have one."""
         wanted = [*parts, *map(ColumnPart, _FAULT_COLUMNS)]
         for batch in self._rows.batches(wanted, rows):
-            told = zip(*(batch.rows.column(name).to_pylist() for name in _FAULT_COLUMNS), strict=True)
+            triples = zip(*(batch.rows.column(name).to_pylist() for name in _FAULT_COLUMNS), strict=True)
             faults = {
                 row: RowFault(Reason(reason), message, column=column)
-                for row, (reason, message, column) in enumerate(told, start=batch.first_row)
+                for row, (reason, message, column) in enumerate(triples, start=batch.first_row)
                 if reason is not None
             }
             yield LogBatch(batch.first_row, batch.rows.select([part.column for part in parts]), faults)
