@@ -354,11 +354,11 @@ def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
     if not callable(factory):
         names = [
             key
-            for key, one in vars(module).items()
-            if callable(one) and getattr(one, "__module__", "") == module.__name__
+            for key, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", "") == module.__name__
         ]
-        there = ", ".join(names) or "none"
-        raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {there}")
+        classes = ", ".join(names) or "none"
+        raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {classes}")
     try:
         own = factory(settings)
     except Exception as error:
@@ -397,8 +397,8 @@ def _piece_complaint(piece: EvidencePiece, passages: Sequence[Passage]) -> str |
     passage = passages[piece.passage_index]
     text = (passage.title or "") if piece.in_title else passage.text
     if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
-        place = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
-        return f"the text of evidence should be what its passage has at its range, is not: {place} of {len(text)}"
+        where = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
+        return f"the text of evidence should be what its passage has at its range, is not: {where} of {len(text)}"
     return (
         None if 0 < piece.score < math.inf else f"a score of evidence should be finite and positive, was: {piece.score}"
     )
@@ -429,7 +429,7 @@ def check_verdict(options: MethodOptions) -> None:
             "none; name one with --verdict, or leave the band out"
         )
     low, high = options.verdict_band
-    flagging = [_flagging_risk(one) for one in (options.first_verdict, options)]
+    flagging = [_flagging_risk(choice) for choice in (options.first_verdict, options)]
     if not all(low <= risk <= high for risk in flagging):
         raise UsageError(
             f"--verdict-band should hold the risks from which answers are flagged, {flagging[0]:g} by the bundled "
@@ -441,5 +441,5 @@ def _flagging_risk(options: MethodOptions) -> float:
     from attribeam.attribution.verdict.verified import calibration_texts
 
     judge = judge_of(options.asked_verdict)
-    found = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
-    return float(found["answer_risk_threshold"])
+    texts = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
+    return float(texts["answer_risk_threshold"])

@@ -54,7 +54,7 @@ class ModelChoice:
 
     def _like_model(self, name: str) -> ModelOptions:
         """Another model, loaded like ``model``, but from its main branch."""
-        loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
+        loading = {name for name, option in declared(ModelOptions).items() if option.group == LOADING}
         given = {name: value for name, value in self.model.explicit().items() if name in loading}
         return ModelOptions().replaced(**given | {"revision": None, "model": name})
 
@@ -239,5 +239,5 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
         needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
         start = needing if isinstance(error, NotCausalError) else ""
         end = "" if probe is None else probe.decoder_hint
-        told = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
-        raise ModelLoadError(f"{start}{told}{end}") from error
+        text = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
+        raise ModelLoadError(f"{start}{text}{end}") from error

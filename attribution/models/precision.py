@@ -188,7 +188,7 @@ def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype
     Nothing is measured here: where a CPU is faster in half precision, ``choose_half_precision`` has said so before.
     """
     asked = (directory.options.dtype, directory.defaults.model.dtype)
-    name = next((one for one in asked if one != AUTO_DTYPE), AUTO_DTYPE)
+    name = next((choice for choice in asked if choice != AUTO_DTYPE), AUTO_DTYPE)
     if name == AUTO_DTYPE:
         return torch.float32 if device.type == "cpu" else "auto"
     return _TORCH_DTYPES[name]
@@ -251,11 +251,11 @@ def is_faster(dtype: torch.dtype) -> bool:
     The two take turns, and the best time of each counts, so that another program seldom matters.
     """
     matrices = {
-        one: (torch.ones(_ROWS, _WIDTH, dtype=one), torch.ones(_WIDTH, _WIDTH, dtype=one))
-        for one in (torch.float32, dtype)
+        kind: (torch.ones(_ROWS, _WIDTH, dtype=kind), torch.ones(_WIDTH, _WIDTH, dtype=kind))
+        for kind in (torch.float32, dtype)
     }
-    rounds = [{one: _seconds(*pair) for one, pair in matrices.items()} for _ in range(_ROUNDS)]
-    best = {one: min(seconds[one] for seconds in rounds) for one in matrices}
+    rounds = [{kind: _seconds(*pair) for kind, pair in matrices.items()} for _ in range(_ROUNDS)]
+    best = {kind: min(seconds[kind] for seconds in rounds) for kind in matrices}
     return best[torch.float32] > _FASTER * best[dtype]
 
 
