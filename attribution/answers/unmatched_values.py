@@ -101,8 +101,8 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     numbers = numbers_in(text)
     values: list[AnswerValue] = []
     taken = bytearray(len(text))
-    for own in own_number_ranges(answer, text, numbers):
-        taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
+    for chars in own_number_ranges(answer, text, numbers):
+        taken[chars.char_start : chars.char_end] = b"\1" * (chars.char_end - chars.char_start)
     phrases = [*phrases_in(text)]
     quantities = [*number_quantities(numbers, text)]
     ends = [quantity.end for quantity in quantities]

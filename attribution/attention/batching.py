@@ -133,12 +133,12 @@ def _parts(rows: Sequence[TokenIds], group: Sequence[int], context: int, most: i
     """The group in parts of at most ``most`` tokens, but for single rows, and the tokens of each."""
     part, size = [group[0]], len(rows[group[0]])
     for index in group[1:]:
-        own = len(rows[index]) - shared_length(rows[part[0]], rows[index], context)
-        if size + own > most:
+        added = len(rows[index]) - shared_length(rows[part[0]], rows[index], context)
+        if size + added > most:
             yield part, size
-            part, size, own = [], 0, len(rows[index])
+            part, size, added = [], 0, len(rows[index])
         part.append(index)
-        size += own
+        size += added
     yield part, size
 
 
@@ -211,8 +211,8 @@ def end_to_end_inputs(
     """
     shared = shared_lengths([row.token_ids for row in rows], context) if share else [0] * len(rows)
     packed = EndToEndRows([len(row.token_ids) for row in rows], device, shared=shared)
-    own = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
-    token_ids = to_device(torch.from_numpy(own)[None], device)
+    ids = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
+    token_ids = to_device(torch.from_numpy(ids)[None], device)
     return packed, {
         "input_ids": token_ids,
         "attention_mask": torch.ones_like(token_ids, dtype=torch.bool),

@@ -95,8 +95,8 @@ class EndToEndRows:
     @cached_property
     def row_of(self) -> torch.Tensor:
         """The row of each place: int64 [places]."""
-        own = torch.tensor([row.end - row.start for row in self.places])
-        return to_device(torch.arange(len(own)).repeat_interleave(own), self.device)
+        counts = torch.tensor([row.end - row.start for row in self.places])
+        return to_device(torch.arange(len(counts)).repeat_interleave(counts), self.device)
 
     @cached_property
     def positions(self) -> torch.Tensor:

@@ -142,10 +142,10 @@ class FusedCapture:
             _add_product(hidden, gated, layer.mlp_output)
         hidden, of_kind = self._normed(hidden, self.attention_norm), factors[self.kind]
         for row, request in zip(packed.places, requests, strict=True):
-            own = row.without_context(self.context // 2).states(hidden)
+            of_row = row.without_context(self.context // 2).states(hidden)
             positions, tokens = request.query_positions, request.token_count
-            key = self._heads(own[:tokens] @ self.key, of_kind[:tokens])
-            query = self._heads(own[positions] @ self.query, of_kind[positions])
+            key = self._heads(of_row[:tokens] @ self.key, of_kind[:tokens])
+            query = self._heads(of_row[positions] @ self.query, of_kind[positions])
             rule = AttentionRule(causal=False, reach=None, scaling=query.shape[-1] ** -0.5)
             numbered = replace(request, query_positions=torch.arange(len(positions)))
             capture.captured.append(reduce_row(RowAttention(query, key, None, rule), numbered, top_k=top_k))

@@ -288,8 +288,8 @@ def check_causal(directory: ModelDirectory) -> None:
 
     Raises ``NotCausalError`` if it does not.
     """
-    own = getattr(directory.config, "auto_map", None) or {}
-    if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own:
+    auto_map = getattr(directory.config, "auto_map", None) or {}
+    if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in auto_map:
         raise NotCausalError(
             f"model {directory.options.model!r} should be a causal language model, is an encoder "
             f"({directory.config.model_type})"

@@ -102,8 +102,8 @@ class Classifier:
     @property
     def _may_pad(self) -> bool:
         """Whether rows may share a batch: a decoder reads the last token that its config does not call padding."""
-        own = getattr(self.network.config, "pad_token_id", None)
-        return own is not None and own == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
+        pad_id = getattr(self.network.config, "pad_token_id", None)
+        return pad_id is not None and pad_id == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
 
     def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         """The probabilities of the classes of each row, float32 on the host; rows of similar length share a batch."""

@@ -267,13 +267,13 @@ def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettin
 class UserMethod:
     """The user's method under the name that ``--method`` gives it, with defaults for what it lacks of the protocol."""
 
-    def __init__(self, name: str, own: object) -> None:
+    def __init__(self, name: str, instance: object) -> None:
         """Check the protocol.
 
         Raises:
-            UsageError: if ``own`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
+            UsageError: if ``instance`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
         """
-        needs, kinds = getattr(own, "needs", None), ", ".join(repr(str(need)) for need in Need)
+        needs, kinds = getattr(instance, "needs", None), ", ".join(repr(str(need)) for need in Need)
         try:
             if needs is None or isinstance(needs, str):
                 raise TypeError
@@ -281,9 +281,9 @@ class UserMethod:
         except (TypeError, ValueError) as error:
             raise UsageError(f"--method {name!r}: needs should be a set of {kinds}, was: {needs!r}") from error
         self.name = name
-        self.gives_mass = bool(getattr(own, "gives_mass", False))
-        self._own = own
-        span_results = getattr(own, "span_results", None)
+        self.gives_mass = bool(getattr(instance, "gives_mass", False))
+        self._instance = instance
+        span_results = getattr(instance, "span_results", None)
         if not callable(span_results):
             has = type(span_results).__name__
             raise UsageError(f"--method {name!r}: should have span_results(context), has: {has}")
@@ -319,11 +319,11 @@ class UserMethod:
         Raises:
             UsageError: if it has neither.
         """
-        identity = getattr(self._own, "identity", None)
+        identity = getattr(self._instance, "identity", None)
         if isinstance(identity, str):
             return identity
         try:
-            path = inspect.getsourcefile(type(self._own))
+            path = inspect.getsourcefile(type(self._instance))
         except TypeError:
             path = None
         if path is None or not Path(path).is_file():
@@ -360,13 +360,13 @@ def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
         classes = ", ".join(names) or "none"
         raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {classes}")
     try:
-        own = factory(settings)
+        instance = factory(settings)
     except Exception as error:
         raise UsageError(
             f"--method {name!r}: {attribute} should take the options as its one argument, raised "
             f"{type(error).__name__}: {error}"
         ) from error
-    return UserMethod(name, own)
+    return UserMethod(name, instance)
 
 
 def _complaint(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> str | None:

@@ -60,8 +60,8 @@ class ModelChoice:
 
     def _stored_its_own_way(self, options: ModelOptions) -> ModelOptions:
         """In the precision and quantization given for language models, else in those of the model."""
-        own = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
-        return options.replaced(**{name: value for name, value in own.items() if value is not None})
+        settings = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
+        return options.replaced(**{name: value for name, value in settings.items() if value is not None})
 
 
 def encodes(needs: frozenset[Need]) -> bool:

@@ -73,8 +73,8 @@ class AttributionConfig:
         try:
             if not isinstance(template, dict | None):
                 raise ValueError(f"prompt_template should be an object, was: {type(template).__name__}")
-            own = None if template is None else PromptTemplate.from_fields(template, where="prompt_template")
-            return cls(of(ModelOptions), of(MethodOptions), of(TrainedOptions), own)
+            prompt = None if template is None else PromptTemplate.from_fields(template, where="prompt_template")
+            return cls(of(ModelOptions), of(MethodOptions), of(TrainedOptions), prompt)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 

@@ -144,11 +144,11 @@ def _product(layer: Any, states: torch.Tensor) -> torch.Tensor:
     """The layer's own forward pass, with its weights read as a single row."""
     from bitsandbytes.functional import dequantize_4bit  # an extra
 
-    own = layer.weight.quant_state
+    state = layer.weight.quant_state
     dtype = layer.compute_dtype or states.dtype
-    in_one_row = copy(own)
-    in_one_row.shape, in_one_row.dtype = torch.Size((1, own.shape.numel())), dtype
-    weight = dequantize_4bit(layer.weight.data.view(-1, 1), in_one_row).view(own.shape)
+    in_one_row = copy(state)
+    in_one_row.shape, in_one_row.dtype = torch.Size((1, state.shape.numel())), dtype
+    weight = dequantize_4bit(layer.weight.data.view(-1, 1), in_one_row).view(state.shape)
     bias = None if layer.bias is None else layer.bias.to(dtype)
     return torch.nn.functional.linear(states.to(dtype), weight, bias).to(states.dtype)
 

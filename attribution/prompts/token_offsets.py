@@ -259,8 +259,8 @@ def cut_into_windows(
             end -= 1
             window = encode(range(first, end))
         if len(window.row.token_ids) > max_tokens:
-            own = int((window.row.column_passage == first).sum())
-            raise _too_long_fault(window.row, f"passage {first + 1} of {passage_count} has {own}", max_tokens)
+            tokens = int((window.row.column_passage == first).sum())
+            raise _too_long_fault(window.row, f"passage {first + 1} of {passage_count} has {tokens}", max_tokens)
         windows.append(window)
         first = end
     return _joined_row(whole.prompt, windows)

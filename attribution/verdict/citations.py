@@ -212,12 +212,12 @@ class _Citations:
         are none, a mark counts that stands before the sentence's first word, function words apart ("As in [1], ...").
         """
         start, end = self._sentence(claim)
-        own = _between(self._marks, start, end)
-        within = [mark for mark in own if mark.chars.overlaps(claim)]
-        behind = [mark for mark in own if mark.chars.char_start >= claim.char_end][:1]
+        in_sentence = _between(self._marks, start, end)
+        within = [mark for mark in in_sentence if mark.chars.overlaps(claim)]
+        behind = [mark for mark in in_sentence if mark.chars.char_start >= claim.char_end][:1]
         marks = [*within, *behind] or [
             mark
-            for mark in own
+            for mark in in_sentence
             if FUNCTION_WORDS.issuperset(comparable_units(self.stated[start : mark.chars.char_start]))
         ]
         if not marks:

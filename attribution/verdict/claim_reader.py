@@ -142,8 +142,8 @@ class ClaimReader:
         units, states = self._encoded(texts)
         sentence_starts = dict(zip(texts[:sentences], starts, strict=False))
         premise_starts = dict(zip(texts[sentences:], starts[sentences:], strict=False))
-        own = torch.from_numpy(np.concatenate([claim.own + sentence_starts[claim.sentence] for claim in inputs]))
-        here, units_here, first = states.index_select(0, own), units.index_select(0, own), starts[sentences]
+        tokens = torch.from_numpy(np.concatenate([claim.own + sentence_starts[claim.sentence] for claim in inputs]))
+        here, units_here, first = states.index_select(0, tokens), units.index_select(0, tokens), starts[sentences]
         queries, keys = self._linear("query", here), self._linear("key", states[first:])
         counts = [len(claim.own) for claim in inputs]
         others, best, alike, same = [], [], [], list[bool]()
@@ -212,13 +212,13 @@ class ClaimReader:
             known[first_word, end_word] = self._sentence(answer, range(first_word, end_word))
         ids, tokens_of = known[first_word, end_word]
         of_tokens = {token: word for word in words for token in tokens_of[word]}
-        own, begin = sorted(of_tokens), 0
-        if len(ids) > _ANSWER_TOKENS and own:
-            middle = max(0, (own[0] + own[-1]) // 2 - _ANSWER_TOKENS // 2)
-            begin = min(own[0], middle) if own[-1] - own[0] < _ANSWER_TOKENS else own[0]
-            own = own[: bisect_left(own, begin + _ANSWER_TOKENS)]
-        positions = np.array(own, dtype=np.int64) - begin
-        return tuple(ids[begin : begin + _ANSWER_TOKENS]), positions, tuple([of_tokens[token] for token in own])
+        tokens, begin = sorted(of_tokens), 0
+        if len(ids) > _ANSWER_TOKENS and tokens:
+            middle = max(0, (tokens[0] + tokens[-1]) // 2 - _ANSWER_TOKENS // 2)
+            begin = min(tokens[0], middle) if tokens[-1] - tokens[0] < _ANSWER_TOKENS else tokens[0]
+            tokens = tokens[: bisect_left(tokens, begin + _ANSWER_TOKENS)]
+        positions = np.array(tokens, dtype=np.int64) - begin
+        return tuple(ids[begin : begin + _ANSWER_TOKENS]), positions, tuple([of_tokens[token] for token in tokens])
 
     def _sentence(self, answer: AnswerWords, words: range) -> _Sentence:
         """Only tokens that share a character with a word that may state something: citation marks are no words.

@@ -130,11 +130,11 @@ class _Reasons:
 
     def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:
         """Whether all words that carry content stand in a row in the premise, as they do in the claim."""
-        own = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
-        window = [self._sentences.all[index] for index in premise.window]
-        stems = [own for part in window for word, own in zip(part.words, part.stems, strict=True) if word[0].isalnum()]
-        _, start, size = SequenceMatcher(None, stems, [*map(stem, own)], autojunk=False).find_longest_match()
-        return not any(map(carries_content, (*own[:start], *own[start + size :])))
+        texts = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
+        near = [self._sentences.all[index] for index in premise.window]
+        stems = [text for part in near for word, text in zip(part.words, part.stems, strict=True) if word[0].isalnum()]
+        _, start, size = SequenceMatcher(None, stems, [*map(stem, texts)], autojunk=False).find_longest_match()
+        return not any(map(carries_content, (*texts[:start], *texts[start + size :])))
 
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""
@@ -361,9 +361,9 @@ class VerdictJudge:
         answers = [AnswerRow.of(row.record, row.parsed, one, row.matcher) for row, one in zip(rows, kinds, strict=True)]
         signals = answer_signals(answers, self._model.table)
         read = [_ReadAnswer(*row, self._model.table, self._reader) for row in zip(rows, answers, signals, strict=True)]
-        scored = iter(self._scored([answer for answer in read if answer.own]))
+        scored = iter(self._scored([answer for answer in read if answer.claimed]))
         for answer in read:
-            risk, verdicts = self._verdicts(answer, next(scored)) if answer.own else (None, {})
+            risk, verdicts = self._verdicts(answer, next(scored)) if answer.claimed else (None, {})
             yield tuple(
                 replace(record, answer_kind=answer.kind, answer_risk=risk, **answer.fields_of(record, claim, verdicts))
                 for record, claim in zip(answer.row.evidence, answer.spans, strict=True)
@@ -385,7 +385,7 @@ class VerdictJudge:
         flagged = min(scores) < self._unsupported
         of_words = dict(zip(answer.to_score.signals.words, scored.words.tolist(), strict=True))
         verdicts: dict[int, dict[str, Any]] = {}
-        for (index, words), premise, score in zip(answer.own.items(), answer.premises, scores, strict=True):
+        for (index, words), premise, score in zip(answer.claimed.items(), answer.premises, scores, strict=True):
             support = Support.SUPPORTED if score >= self._model.thresholds.supported else Support.WEAK
             if score < self._unsupported:
                 support = Support.UNSUPPORTED
@@ -420,7 +420,7 @@ class VerdictJudge:
 class _ReadAnswer:
     """An answer with its premises and what its reader reads, before it is scored.
 
-    ``own`` has the words of the claims with a judged word by the index of their span, ``premises`` are in their order.
+    ``claimed`` has the words of the claims with a judged word by the index of their span, ``premises`` in their order.
     """
 
     def __init__(
@@ -429,18 +429,18 @@ class _ReadAnswer:
         every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
         self.row, self.kind, self.spans, self._words = row, every.kind, every.spans, answer.words
         judged = frozenset(signals.words)
-        self.own = {
+        self.claimed = {
             index: span.words
             for index, span in enumerate(every.spans)
             if span.claim_index == index and not judged.isdisjoint(span.words)
         }
-        self._sentences = sentences = PassageSentences(row.record.passages if self.own else ())
-        pairs = [(words, row.evidence[index]) for index, words in self.own.items()]
+        self._sentences = sentences = PassageSentences(row.record.passages if self.claimed else ())
+        pairs = [(words, row.evidence[index]) for index, words in self.claimed.items()]
         self.premises = claim_premises(answer, sentences, pairs, table)
-        claims = [*zip(self.own.values(), self.premises, strict=True)]
+        claims = [*zip(self.claimed.values(), self.premises, strict=True)]
         self.inputs = reader.inputs(answer.words, claims, sentences) if reader else []
         numbers = [premise.numbers for premise in self.premises]
-        self.to_score = AnswerToScore(signals, [*self.own.values()], numbers, probed=row.probed)
+        self.to_score = AnswerToScore(signals, [*self.claimed.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
         self._copied: dict[int, tuple[float, int | None]] = {}
         self.reasons = _Reasons(row, sentences, answer.matcher, self._literal)

@@ -189,7 +189,7 @@ class _BesidePassages:
         words = {*chain.from_iterable([sentence.lowered for sentence in sentences.all])}
         bits = dict(zip(words, map(self.stems.get, map(stem, words), repeat(0)), strict=True))
         self.word_bits = [[*map(bits.__getitem__, sentence.lowered)] for sentence in sentences.all]
-        self.in_sentences = [reduce(or_, own) for own in self.word_bits]
+        self.in_sentences = [reduce(or_, sentence) for sentence in self.word_bits]
         self.clauses = [(index, *words) for index, sentence in enumerate(sentences.all) for words in sentence.clauses]
         self.in_clauses = [reduce(or_, self.word_bits[index][start:end]) for index, start, end in self.clauses]
         self._read: dict[int, _ReadSentence] = {}
@@ -530,8 +530,8 @@ class _Claims:
             own_numbers = {word for word in own_numbers if not numbers_in_word(answer.texts[word]) <= known}
         if not own_numbers and not own_names:
             return nothing
-        own = [word for word in claim.words if answer.is_word[word]]
-        stems, counted = [answer.stems[word] for word in own], _numbers_in([answer.texts[word] for word in own])
+        words = [word for word in claim.words if answer.is_word[word]]
+        stems, counted = [answer.stems[word] for word in words], _numbers_in([answer.texts[word] for word in words])
         indices = [number for number, word in enumerate(sentence.words) if word[0].isalnum()]
         of_sentence = sentence.stems
         matcher = SequenceMatcher(None, stems, [of_sentence[number] for number in indices], autojunk=False)
@@ -542,10 +542,10 @@ class _Claims:
             elif kind == "replace":
                 others = [sentence.words[number] for number in indices[first:last] if of_sentence[number] not in stems]
                 rivals = sum(not numbers_in_word(word) <= counted for word in others)
-                numbers += min(rivals, len(own_numbers.intersection(own[start:end])))
+                numbers += min(rivals, len(own_numbers.intersection(words[start:end])))
                 named = sum(word[0].isupper() and carries_content(word) for word in others)
-                names += min(named, len(own_names.intersection(own[start:end])))
-        return numbers, names, same / len(own)
+                names += min(named, len(own_names.intersection(words[start:end])))
+        return numbers, names, same / len(words)
 
     def _unlike(self, claim: _Claim, index: int, values: Sequence[tuple[Value, list[int]]]) -> set[int]:
         """The names and numbers that a sentence lacks: those of values that it does not repeat with its title, and

@@ -105,8 +105,8 @@ def answer_signals(rows: Sequence[AnswerRow], table: WordTable) -> list[Signals]
         for part, start in zip(np.split(measured.judged, ends[:-1]), measured.starts, strict=False)
     ]
     return [
-        Signals(tuple(own), tuple(columns), of_row, kind)
-        for own, of_row, kind in zip(words, np.split(values, ends[:-1]), measured.kinds, strict=True)
+        Signals(tuple(judged), tuple(columns), of_row, kind)
+        for judged, of_row, kind in zip(words, np.split(values, ends[:-1]), measured.kinds, strict=True)
     ]
 
 
@@ -229,13 +229,13 @@ class _Measured:
 
     def _match(self, answers: Sequence[AnswerWords]) -> None:
         stems = [[*compress(words.stems, map(and_, words.is_word, words.states))] for words in answers]
-        distinct = [dict.fromkeys((*own, *asked)) for own, asked in zip(stems, self._asked, strict=True)]
-        self.matches = WordMatches([[*own] for own in distinct], self._passages, self._table)
+        distinct = [dict.fromkeys((*row, *asked)) for row, asked in zip(stems, self._asked, strict=True)]
+        self.matches = WordMatches([[*row] for row in distinct], self._passages, self._table)
         columns_of = self.matches.columns_of
         self.columns = np.full(len(self._stems), -1, dtype=np.int64)
-        self.columns[self.is_word] = [of[word] for own, of in zip(stems, columns_of, strict=True) for word in own]
+        self.columns[self.is_word] = [of[word] for row, of in zip(stems, columns_of, strict=True) for word in row]
         self._asked_columns = _joined(
-            [[of[word] for word in own] for own, of in zip(self._asked, columns_of, strict=True)], np.int64
+            [[of[word] for word in row] for row, of in zip(self._asked, columns_of, strict=True)], np.int64
         )
         self.seen = self.is_word & np.append(self.matches.counts, 0)[self.columns].astype(bool)
         self.runs = np.zeros(len(self._stems), dtype=np.int64)
@@ -246,11 +246,11 @@ class _Measured:
         words, positions = self.judged, self._positions
         columns, rows, listed = self.columns[words], self._row_of[words], words.tolist()
         texts, stems, tags = ([of[word] for word in listed] for of in (self._texts, self._stems, self._tags))
-        own = [*zip(listed, rows.tolist(), strict=True)]
+        pairs = [*zip(listed, rows.tolist(), strict=True)]
         sentence = self._sentences.of
         before, after = (self._neighbours(step) for step in (-1, 1))
         starts = self.starts.tolist()
-        ancestors = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in own]
+        ancestors = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in pairs]
         heads = np.array([-1 if head is None else start + head for start, head in ancestors], dtype=np.int64)
         numbers = {
             "seen": self.seen[words],
@@ -274,7 +274,7 @@ class _Measured:
             "similarity": self._anywhere[positions],
             "similarity_in_sentence": self._in_sentences[positions],
             "similarity_in_clause": self._in_clauses[positions],
-            "in_question": [word in self._asked_stems[row] for word, (_, row) in zip(stems, own, strict=True)],
+            "in_question": [word in self._asked_stems[row] for word, (_, row) in zip(stems, pairs, strict=True)],
             "place_in_sentence": (positions - np.searchsorted(sentence, sentence[positions]))
             / self._sentences.counts[sentence[positions]],
             "previous_seen": (before >= 0) & self.seen[before],
@@ -351,8 +351,8 @@ class _Measured:
             "has_question": [bool(row.record.question.strip()) for row in rows],
             **self._questions(),
             "refuses": [bool(row.kinds.refused) for row in rows],
-            "offers": [ClaimKind.OFFER in own for own in kinds],
-            "discourse_share": [own.count(ClaimKind.DISCOURSE) / max(len(own), 1) for own in kinds],
+            "offers": [ClaimKind.OFFER in row_kinds for row_kinds in kinds],
+            "discourse_share": [row_kinds.count(ClaimKind.DISCOURSE) / max(len(row_kinds), 1) for row_kinds in kinds],
             **{
                 f"copied_{length}": group.count_of(self.is_word & (self.runs >= length)) / word_counts
                 for length in (3, 5, 8)
@@ -371,7 +371,7 @@ class _Measured:
         columns, matches = self._asked_columns, self.matches
         rows = np.repeat(np.arange(len(self._rows)), [*map(len, self._asked)])
         stems = [frozenset(row.words.stems) for row in self._rows]
-        repeated = [word in own for own, asked in zip(stems, self._asked, strict=True) for word in asked]
+        repeated = [word in answer for answer, asked in zip(stems, self._asked, strict=True) for word in asked]
         weights = matches.weights[columns]
         of_seen, of_repeated, total = (
             np.bincount(rows, weights * which, len(self._rows))

@@ -377,12 +377,12 @@ class _Spellings:
             if self._parsed.words[word].char_end <= chars.char_end and _is_compared(self._word(word))
         ]
 
-    def _aligned(self, own: CharRange, text: str) -> Iterator[tuple[int, str]]:
+    def _aligned(self, chars: CharRange, text: str) -> Iterator[tuple[int, str]]:
         """The words of a range of the answer that are others there, as many as there are; the rest is not read.
 
         Ranges of as many words are read in the order there.
         """
-        mine = {word: stem(self._word(word)) for word in self._words_of(own)}
+        mine = {word: stem(self._word(word)) for word in self._words_of(chars)}
         theirs = {stem(word): word for word in WORD_OR_MARK.findall(text) if _is_compared(word)}
         if len(theirs) < len(mine):
             same = theirs.keys() & mine.values()

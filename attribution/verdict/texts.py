@@ -432,15 +432,15 @@ class PassageSentences:
         """The sentences whose pronoun at the beginning refers to the one before, in the same passage; ascending."""
         return [
             index
-            for index, (before, own) in enumerate(pairwise(self._passage_of), 1)
-            if before == own and not _PRONOUNS.isdisjoint(self.all[index].lowered[:2])
+            for index, (before, passage) in enumerate(pairwise(self._passage_of), 1)
+            if before == passage and not _PRONOUNS.isdisjoint(self.all[index].lowered[:2])
         ]
 
     def window(self, index: int) -> list[int]:
         """A sentence with its neighbours in the same text, and the title, ascending."""
         title, text = self.ranges[self._passage_of[index]]
-        own = text if index in text else title
-        return [*self.titles_of(index), *range(max(index - 1, own.start), min(index + 2, own.stop))]
+        part = text if index in text else title
+        return [*self.titles_of(index), *range(max(index - 1, part.start), min(index + 2, part.stop))]
 
     def content_of(self, indices: Sequence[int]) -> PassageContent:
         """What these sentences say, in the form in which values are compared."""
@@ -463,14 +463,14 @@ class PassageSentences:
     def _shared(self, piece: EvidencePiece) -> dict[int, int]:
         """How many code points of the piece each sentence has, or in JSON, how many of its stems."""
         title, text = self.ranges[piece.passage_index]
-        own = title if piece.in_title else text
-        if own and self.all[own.start].start < 0:
+        part = title if piece.in_title else text
+        if part and self.all[part.start].start < 0:
             stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
-            counts = ((index, len(stems.intersection(self.all[index].stems))) for index in own)
+            counts = ((index, len(stems.intersection(self.all[index].stems))) for index in part)
             return {index: count for index, count in counts if count}
         start, end = piece.chars.char_start, piece.chars.char_end
         shared = {}
-        for index in range(bisect_right(self._ends, start, own.start, own.stop), own.stop):
+        for index in range(bisect_right(self._ends, start, part.start, part.stop), part.stop):
             sentence = self.all[index]
             if sentence.start >= end:
                 break

@@ -160,9 +160,9 @@ def answer_numbers(signals: Signals, log_odds: _Numbers, claims: _Numbers) -> tu
     by_sentence = defaultdict[float, list[float]](list)
     for covered, odds in zip(signals.values[:, sentence].tolist(), log_odds.tolist(), strict=True):
         by_sentence[covered].append(odds)
-    riskiest_three = [sorted(own, reverse=True)[:3] for own in by_sentence.values()]
-    highest = sorted((own[0] for own in riskiest_three), reverse=True)
-    threes = sorted((reduce(add, own) / len(own) for own in riskiest_three), reverse=True)
+    riskiest_three = [sorted(odds, reverse=True)[:3] for odds in by_sentence.values()]
+    highest = sorted((three[0] for three in riskiest_three), reverse=True)
+    threes = sorted((reduce(add, three) / len(three) for three in riskiest_three), reverse=True)
     numbers = {
         **{f"word_{index + 1}": _item(ranked, index) for index in (0, 2, 5, 9)},
         "mean_word": ranked.mean(),
@@ -419,8 +419,8 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     premise = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
     try:
         for kind in RowKind:
-            own = replace(signals, kind=kind)
-            model.scored([AnswerToScore(own, [own.words], [premise], probed=UNREAD)])
+            of_kind = replace(signals, kind=kind)
+            model.scored([AnswerToScore(of_kind, [of_kind.words], [premise], probed=UNREAD)])
     except ModelLoadError as error:
         raise ModelLoadError(f"{file}: {error}") from error
     return model
@@ -453,8 +453,8 @@ def claim_numbers(
     numbers = np.empty((len(claims), len(CLAIM_NUMBERS)), dtype=np.float32)
     of_reader = [NOTHING_READ] * len(claims) if read is None else read.tolist()
     for row, words, premise, said in zip(numbers, claims, premises, of_reader, strict=True):
-        own = [index_of[word] for word in words if word in index_of]
-        ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
+        indices = [index_of[word] for word in words if word in index_of]
+        ranked = np.sort(word_log_odds[indices])[::-1] if indices else np.array([LOWEST])
         row[: len(premise)] = premise
         row[len(premise) :] = ranked[0], ranked[:3].mean(), ranked.mean(), share, said
     return numbers

@@ -344,12 +344,12 @@ def verified_records(
     least supported claim leaves open. Spans that are no claims stay as they are, but for the answer's risk.
     """
     claims = [claim for claim in judged if _is_scored_claim(claim)]
-    own, bundled = np.array(said.support), np.array([claim.support_score for claim in claims], dtype=np.float64)
-    risk, bundled_risk = 1 - own.min(), np.array([judged[0].answer_risk], dtype=np.float64)
+    supports, bundled = np.array(said.support), np.array([claim.support_score for claim in claims], dtype=np.float64)
+    risk, bundled_risk = 1 - supports.min(), np.array([judged[0].answer_risk], dtype=np.float64)
     if fitted is not None:
-        own = fitted.claims.of(own, bundled)
+        supports = fitted.claims.of(supports, bundled)
         risk = float(fitted.answers.of(np.array([risk]), bundled_risk)[0])
-    scores = {claim.span_index: float(score) for claim, score in zip(claims, own, strict=True)}
+    scores = {claim.span_index: float(score) for claim, score in zip(claims, supports, strict=True)}
     records = []
     for span in judged:
         score = None if span.claim_index is None else scores.get(span.claim_index)

@@ -65,9 +65,9 @@ def _text_words(text: str) -> _TextWords:
         parts = [(index, tuple(map(str.lower, words))) for index, words in enumerate(read)]
     else:
         parts = [(sentence.line, sentence.lowered) for sentence in read_sentences(text)]
-    words = tuple(chain.from_iterable(own for _, own in parts))
-    ends = tuple(chain.from_iterable(_ends(own) for _, own in parts))
-    return _TextWords(lines, words, ends, tuple([index for index, _ in parts]), tuple([len(own) for _, own in parts]))
+    words = tuple(chain.from_iterable(part for _, part in parts))
+    ends = tuple(chain.from_iterable(_ends(part) for _, part in parts))
+    return _TextWords(lines, words, ends, tuple([index for index, _ in parts]), tuple([len(part) for _, part in parts]))
 
 
 def _ends(words: Sequence[str]) -> Iterator[bool]:
@@ -183,9 +183,9 @@ class WordMatches:
         """``stems`` are the distinct ones of each row."""
         every = [*chain.from_iterable(stems)]
         firsts = accumulate(map(len, stems), initial=0)
-        numbered = (enumerate(own, first) for own, first in zip(stems, firsts, strict=False))
-        self.columns_of = [{text: column for column, text in own} for own in numbered]
-        row_of = np.repeat(np.arange(len(stems)), [len(own) for own in stems])
+        numbered = (enumerate(row, first) for row, first in zip(stems, firsts, strict=False))
+        self.columns_of = [{text: column for column, text in row} for row in numbered]
+        row_of = np.repeat(np.arange(len(stems)), [len(row) for row in stems])
         column_of = np.full((len(stems), len(passages.stem_numbers) + 1), -1)
         number_of = np.fromiter(map(passages.stem_numbers.get, every, repeat(-1)), np.int64, len(every))
         column_of[row_of, number_of] = np.arange(len(every))
@@ -269,9 +269,9 @@ class WordMatches:
         tied = repeated[groups]
         for group, column in zip(groups[tied].tolist(), columns[tied].tolist(), strict=True):
             start, first = self._cell_starts[column], int(self._first_sentences[column])
-            own = self._cell_sentences[start : start + self._cell_counts[column]] - first
+            offsets = self._cell_sentences[start : start + self._cell_counts[column]] - first
             # of equal sentences the first counts as a set of their numbers in the row is ordered
-            of_word = (first + offset for offset in set(own.tolist()) if first + offset in equal[group])
+            of_word = (first + offset for offset in set(offsets.tolist()) if first + offset in equal[group])
             if (sentence := next(of_word, None)) is not None:
                 chosen[group] = sentence
                 equal[group] = set()
