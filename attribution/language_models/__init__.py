@@ -202,9 +202,9 @@ class LanguageModel:
         outcomes: list[_Outcome] = []
         for logits, row in zip(self.response_logits(rows), rows, strict=True):
             targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
-            chosen = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
-            is_finite = bool(chosen.isfinite().all())
-            outcomes.append(chosen.cpu().numpy() if is_finite else RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE))
+            scores = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
+            is_finite = bool(scores.isfinite().all())
+            outcomes.append(scores.cpu().numpy() if is_finite else RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE))
         return outcomes
 
     @torch.inference_mode()

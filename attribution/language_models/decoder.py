@@ -242,8 +242,8 @@ class Decoder:
         exact = self.dtype == torch.float32 and not getattr(self._network, "is_quantized", False)
         tolerance = _EXACT if exact else _ROUGH
         return all(
-            bool(((own - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
-            for own, other in zip(states, expected, strict=True)
+            bool(((state - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
+            for state, other in zip(states, expected, strict=True)
         )
 
 

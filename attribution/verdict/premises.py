@@ -509,7 +509,7 @@ class _Claims:
             _share_in_runs([bits[word] for word in claim.words if bits[word]], read),
             denied,
             opposed,
-            _mean([bit > two for bit, two in pairwise(met)]),
+            _mean([left > right for left, right in pairwise(met)]),
         )
 
     def _swapped(self, claim: _Claim, number: int, values: Sequence[tuple[Value, list[int]]]) -> tuple[float, ...]:

@@ -61,8 +61,8 @@ class _TextWords:
 def _text_words(text: str) -> _TextWords:
     lines = tuple(record_lines(text))
     if any(line.key is not None for line in lines):
-        read = [(*WORD_OR_MARK.findall(line.text), *line.joined_names) for line in lines]
-        parts = [(index, tuple(map(str.lower, words))) for index, words in enumerate(read)]
+        by_line = [(*WORD_OR_MARK.findall(line.text), *line.joined_names) for line in lines]
+        parts = [(index, tuple(map(str.lower, words))) for index, words in enumerate(by_line)]
     else:
         parts = [(sentence.line, sentence.lowered) for sentence in read_sentences(text)]
     words = tuple(chain.from_iterable(part for _, part in parts))
