@@ -63,11 +63,11 @@ class TableAudit:
 
     def of(self, log: TableLog, *, progress: bool) -> TableEvidence:
         """The whole table's evidence; ``batches`` says what is raised."""
-        found = [*self.batches(log, progress=progress)]
+        parts = [*self.batches(log, progress=progress)]
         evidence, letters = self._schemas(log)
         return TableEvidence(
-            evidence=pa.concat_tables([evidence.empty_table(), *(one.evidence for one in found)]),
-            dead_letters=pa.concat_tables([letters.empty_table(), *(one.dead_letters for one in found)]),
+            evidence=pa.concat_tables([evidence.empty_table(), *(part.evidence for part in parts)]),
+            dead_letters=pa.concat_tables([letters.empty_table(), *(part.dead_letters for part in parts)]),
         )
 
     def batches(self, log: TableLog, *, progress: bool) -> Iterator[TableEvidence]:
@@ -94,10 +94,10 @@ class TableAudit:
         return evidence, dead_letter_schema(metadata)
 
     def _audited(self, rows: Sequence[QARecord | FaultyRow], evidence: pa.Schema, letters: pa.Schema) -> TableEvidence:
-        found = iter(self.outcomes([row for row in rows if isinstance(row, QARecord)]))
+        audits = iter(self.outcomes([row for row in rows if isinstance(row, QARecord)]))
         audited, refused = [], []
         for row in rows:
-            outcome = next(found) if isinstance(row, QARecord) else Refusal(reading_stage(row.fault.reason), row.fault)
+            outcome = next(audits) if isinstance(row, QARecord) else Refusal(reading_stage(row.fault.reason), row.fault)
             if isinstance(row, QARecord) and not isinstance(outcome, Refusal):
                 audited.append((row, outcome))
             elif isinstance(outcome, Refusal):
@@ -127,5 +127,5 @@ def table_log(
     except UsageError as error:
         raise UsageError(in_python(str(error))) from error
     if isinstance(extra_columns, str):
-        extra_columns = [one.strip() for one in extra_columns.split(",")]
+        extra_columns = [column.strip() for column in extra_columns.split(",")]
     return TableLog(data, name, LogOptions(pairs, tuple(extra_columns), max_text_chars))

@@ -173,9 +173,9 @@ class Attributor:
             DataError: if a row lacks a field, or a field has another type than it should.
         """
         given = records_of(rows)
-        outcomes = iter(self._outcomes([one for one in given if isinstance(one, QARecord)]))
-        found = (one if isinstance(one, RowFault) else next(outcomes) for one in given)
-        return [one.fault if isinstance(one, Refusal) else one for one in found]
+        outcomes = iter(self._outcomes([row for row in given if isinstance(row, QARecord)]))
+        merged = (row if isinstance(row, RowFault) else next(outcomes) for row in given)
+        return [outcome.fault if isinstance(outcome, Refusal) else outcome for outcome in merged]
 
     def attribute_table(
         self,
@@ -228,8 +228,8 @@ class Attributor:
 
         ``attribute_table`` writes it into the metadata of its tables.
         """
-        found = audit_provenance(self.method, self._options, self._models)
-        return {**found, "parser": self.parser.identity, "spacy_version": version("spacy")}
+        fields = audit_provenance(self.method, self._options, self._models)
+        return {**fields, "parser": self.parser.identity, "spacy_version": version("spacy")}
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -249,18 +249,18 @@ class Attributor:
             rows: list[AuditRow | Refusal] = []
             for start in range(0, len(encoded), _PARSED_AT_ONCE):
                 batch = encoded[start : start + _PARSED_AT_ONCE]
-                parsed = iter(parse_each(self.parser, [one[0] for one in batch if not isinstance(one, Refusal)]))
-                rows += [one if isinstance(one, Refusal) else self._row(*one, next(parsed)) for one in batch]
+                parsed = iter(parse_each(self.parser, [pair[0] for pair in batch if not isinstance(pair, Refusal)]))
+                rows += [pair if isinstance(pair, Refusal) else self._row(*pair, next(parsed)) for pair in batch]
             good = [row for row in rows if not isinstance(row, Refusal)]
             outcomes = model_outcomes(self.method, self._options, self._models, good)
             settings = None if self._models.attention is None else self._models.attention.settings
             pairs = [*zip(good, outcomes, strict=True)]
             evidence = evidence_of(pairs, method=self.method, options=self._options, settings=settings)
-        found: list[SpanOutcome] = []
-        for outcome, one in zip(outcomes, evidence, strict=True):
-            stage = Stage.ATTRIBUTE if one is outcome else Stage.EVIDENCE
-            found.append(Refusal(stage, one) if isinstance(one, RowFault) else one)
-        remaining = iter(found)
+        results: list[SpanOutcome] = []
+        for outcome, spans in zip(outcomes, evidence, strict=True):
+            stage = Stage.ATTRIBUTE if spans is outcome else Stage.EVIDENCE
+            results.append(Refusal(stage, spans) if isinstance(spans, RowFault) else spans)
+        remaining = iter(results)
         return [row if isinstance(row, Refusal) else next(remaining) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:

@@ -185,8 +185,8 @@ class Options(BaseModel):
     def given(self) -> dict[str, object]:
         """Every option as given; None if the model directory may still decide it, else the default."""
         return {
-            name: None if one.in_directory and name not in self.model_fields_set else getattr(self, name)
-            for name, one in declared(type(self)).items()
+            name: None if option.in_directory and name not in self.model_fields_set else getattr(self, name)
+            for name, option in declared(type(self)).items()
         }
 
     def replaced(self, **changes: object) -> Self:
@@ -214,25 +214,25 @@ class Options(BaseModel):
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, *groups: str) -> Self:
         """The options of these groups from a parsed command line; ``ValueError`` if they do not fit together."""
-        return cls(**{name: getattr(arguments, name) for name, one in declared(cls).items() if one.group in groups})
+        return cls(**{name: getattr(arguments, name) for name, opt in declared(cls).items() if opt.group in groups})
 
 
 @cache
 def declared(options: type[Options]) -> Mapping[str, Option]:
     """The options of a class by name, in order of declaration."""
-    found = {}
+    by_name = {}
     for name, field in options.model_fields.items():
         kinds = [field.annotation, *(get_args(field.annotation) if _is_union(field.annotation) else ())]
-        choices = [str(one) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for one in kind]
-        metadata = [*field.metadata, *(one for kind in kinds for one in getattr(kind, "__metadata__", ()))]
-        said: dict[str, Any] = {"expects": next((one.expects for one in metadata if isinstance(one, Says)), TEXT)}
+        choices = [str(item) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for item in kind]
+        metadata = [*field.metadata, *(item for kind in kinds for item in getattr(kind, "__metadata__", ()))]
+        said: dict[str, Any] = {"expects": next((item.expects for item in metadata if isinstance(item, Says)), TEXT)}
         if choices:
             said = {"expects": "one of " + ", ".join(map(repr, choices)), "metavar": "|".join(choices)}
         elif isinstance(field.default, bool):
             said = {"expects": "true or false"}
         said |= cast("Mapping[str, Any]", field.json_schema_extra)
-        found[name] = Option(owner=options, name=name, default=field.default, help=str(field.description), **said)
-    return found
+        by_name[name] = Option(owner=options, name=name, default=field.default, help=str(field.description), **said)
+    return by_name
 
 
 def _is_union(kind: object) -> bool:
@@ -241,16 +241,16 @@ def _is_union(kind: object) -> bool:
 
 def add_options(parser: Group, options: type[Options], *groups: str) -> None:
     """Add the options of these groups to a command line, in order of declaration; ``--no-...`` turns a switch off."""
-    for one in declared(options).values():
-        if one.group not in groups:
+    for opt in declared(options).values():
+        if opt.group not in groups:
             continue
-        if one.is_switch:
-            parser.add_argument(one.flag, action=argparse.BooleanOptionalAction, help=one.help)
+        if opt.is_switch:
+            parser.add_argument(opt.flag, action=argparse.BooleanOptionalAction, help=opt.help)
         else:
-            several: dict[str, Any] = {"nargs": "+", "action": "extend"} if one.several else {}
-            words = one.default_in_words and f" (default: {one.default_in_words})"
-            parser.add_argument(one.flag, metavar=one.metavar, type=one.read, help=one.help + words, **several)
-        parser.set_defaults(**{one.name: None if one.in_directory else one.default})
+            several: dict[str, Any] = {"nargs": "+", "action": "extend"} if opt.several else {}
+            words = opt.default_in_words and f" (default: {opt.default_in_words})"
+            parser.add_argument(opt.flag, metavar=opt.metavar, type=opt.read, help=opt.help + words, **several)
+        parser.set_defaults(**{opt.name: None if opt.in_directory else opt.default})
 
 
 def _complaint(error: ValidationError, options: type[Options]) -> str:
@@ -282,7 +282,7 @@ def takes_options(
             given = {name: str(value) if isinstance(value, PurePath) else value for name, value in bound.items()}
             return method(cls, kind(**{name: value for name, value in given.items() if name != "cls"}))
 
-        lines = [f"    {one.name}: {one.help} (default: {one.default_in_words})." for one in declared(kind).values()]
+        lines = [f"    {opt.name}: {opt.help} (default: {opt.default_in_words})." for opt in declared(kind).values()]
         call.__doc__ = "\n".join([inspect.cleandoc(method.__doc__ or ""), "", "Args:", *lines])
         call.__signature__ = signature  # type: ignore[attr-defined]
         return cast(Callable[Concatenate[type[_T], _P], _T], call)
@@ -297,18 +297,18 @@ def _signature(options: type[Options], *, returns: object) -> inspect.Signature:
         is_open = declared(options)[name].in_directory
         kinds = get_args(field.annotation) if _is_union(field.annotation) else (field.annotation,)
         bare = [get_args(kind)[0] if get_origin(kind) is Annotated else kind for kind in kinds]
-        place = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.kw_only is False else inspect.Parameter.KEYWORD_ONLY
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if field.kw_only is False else inspect.Parameter.KEYWORD_ONLY
         annotation = Union[(*bare, None)] if is_open else Union[tuple(bare)]  # noqa: UP007
         default = None if is_open else field.default
-        parameters.append(inspect.Parameter(name, place, default=default, annotation=annotation))
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
     first = inspect.Parameter("cls", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return inspect.Signature([first, *sorted(parameters, key=lambda one: one.kind)], return_annotation=returns)
+    return inspect.Signature([first, *sorted(parameters, key=lambda param: param.kind)], return_annotation=returns)
 
 
 def option_texts(options: Options) -> dict[str, str]:
     """The values in force as text, for a file's metadata; without those that are None."""
     values = ((name, getattr(options, name)) for name in type(options).model_fields)
-    return {name: f"{one:g}" if isinstance(one, float) else str(one) for name, one in values if one is not None}
+    return {name: f"{item:g}" if isinstance(item, float) else str(item) for name, item in values if item is not None}
 
 
 _DEVICE = re.compile(r"auto|all|(cpu|cuda|mps|xpu|mtia|hpu|npu|xla)(:\d+)?")
@@ -432,11 +432,11 @@ def names_verifier(name: str) -> bool:
 
     It means none where the directory holds a fitted verdict or thresholds of evidence mass.
     """
-    folder = Path(name).expanduser()
-    if name in (*SHIPPED_VERDICTS, MASS_VERDICT) or any((folder / one).is_file() for one in (VERDICT_FILE, MASS_FILE)):
+    path = Path(name).expanduser()
+    if name in (*SHIPPED_VERDICTS, MASS_VERDICT) or any((path / file).is_file() for file in (VERDICT_FILE, MASS_FILE)):
         return False
-    if folder.is_dir():
-        return any((folder / file).is_file() for file in (VERIFIER_FILE, "config.json"))
+    if path.is_dir():
+        return any((path / file).is_file() for file in (VERIFIER_FILE, "config.json"))
     return _HUB_ID.fullmatch(name) is not None or bool(entry_points(group=VERIFIERS, name=name))
 
 

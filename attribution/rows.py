@@ -57,7 +57,7 @@ def records_of(rows: Iterable[RowLike]) -> list[QARecord | RowFault]:
         raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}")
     if isinstance(rows, str | bytes | Mapping | QARecord):
         raise UsageError(f"a list of QARecords or dicts is needed, was a single {_kind(rows)}; put it into a list")
-    return [outcome_of(row, RowSource("", place), where=f"row {place}: ") for place, row in enumerate(rows)]
+    return [outcome_of(row, RowSource("", index), where=f"row {index}: ") for index, row in enumerate(rows)]
 
 
 def record_of(
@@ -82,7 +82,7 @@ def check_record(record: QARecord) -> None:
     Raises:
         RowFault: if the row cannot be audited.
     """
-    texts = [text for one in record.passages for text in (one.text, one.title, one.passage_id) if text is not None]
+    texts = [text for part in record.passages for text in (part.text, part.title, part.passage_id) if text is not None]
     for name, text in (("question", record.question), ("answer", record.answer), *(("passages", one) for one in texts)):
         try:
             text.encode()
@@ -123,8 +123,8 @@ def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord |
         for index, passage in enumerate(_items("passages", row.passages, where)):
             if not isinstance(passage, Passage):
                 raise _type_error(f"passages[{index}]", "a Passage", passage, where)
-        found = _checked({name: getattr(row, name) for name in _FIELDS}, where, row.source)
-        return found if isinstance(found, RowFault) else replace(row, **{one: getattr(found, one) for one in _FIELDS})
+        made = _checked({name: getattr(row, name) for name in _FIELDS}, where, row.source)
+        return made if isinstance(made, RowFault) else replace(row, **{name: getattr(made, name) for name in _FIELDS})
     if not isinstance(row, Mapping):
         raise DataError(f"{where}a QARecord or a dict is needed, was a {_kind(row)}; {_TABLE}")
     for name in _NEEDED:
@@ -153,10 +153,10 @@ def _record(row: Mapping[str, object], where: str, source: RowSource) -> QARecor
     return QARecord(
         record_id=str(source.source_row) if record_id is None else _text_or_integer("record_id", record_id, where),
         question=_text("question", row["question"], where),
-        passages=tuple(_passage(one, f"passages[{index}]", where) for index, one in enumerate(passages)),
+        passages=tuple(_passage(passage, f"passages[{index}]", where) for index, passage in enumerate(passages)),
         answer=_text("answer", row["answer"], where),
         source=source,
-        target_spans=tuple(_span(one, f"target_spans[{index}]", where) for index, one in enumerate(ranges)) or None,
+        target_spans=tuple(_span(span, f"target_spans[{index}]", where) for index, span in enumerate(ranges)) or None,
     )
 
 

@@ -316,12 +316,12 @@ def quality_lines(quality: Quality) -> Iterator[str]:
     yield f"quality    share of {of} whose passage is found{failed}"
     yield ""
     header = ["method", "reads", "passages %", "95% interval", "vs words", "95% interval"]
-    parts = [(one.score, read_part(one)) for one in quality.candidates] + [(quality.words, "the words alone")]
-    lines = [[one.method, part, *accuracy_cells(one)] for one, part in parts]
+    parts = [(item.score, read_part(item)) for item in quality.candidates] + [(quality.words, "the words alone")]
+    lines = [[score.method, part, *accuracy_cells(score)] for score, part in parts]
     lines.append(["chance", "nothing", f"{quality.chance:.1f}", "", "", ""])
     if score.highlights is not None:
         header.append("evidence F1 %")
-        overlaps = [one.highlights for one, _ in parts]
+        overlaps = [score.highlights for score, _ in parts]
         cells = ["" if overlap is None else f"{overlap.f1:.1f}" for overlap in overlaps]
         lines = [[*line, cell] for line, cell in zip(lines, [*cells, ""], strict=True)]
     yield from text_table(header, lines).split("\n")
@@ -332,18 +332,18 @@ def quality_lines(quality: Quality) -> Iterator[str]:
 def serving_line(model: str, quality: Quality) -> str:
     """Whether the model serves, and with which method."""
     best, default = quality.best, quality.default
-    found = f"finds {best.percent} of the passages, {quality.words.method} {quality.words.passage_accuracy:.0f} %"
+    result = f"finds {best.percent} of the passages, {quality.words.method} {quality.words.passage_accuracy:.0f} %"
     match quality.serving:
         case Serving.BY_DEFAULT:
             return f"{model} can serve: {default.score.method} at layer {quality.layer} finds {default.percent}."
         case Serving.BY_OTHER_METHOD:
             return (
-                f"{model} can serve with {best.options}, which {found}. Its attention at layer {quality.layer} does "
+                f"{model} can serve with {best.options}, which {result}. Its attention at layer {quality.layer} does "
                 f"not: {default.score.method}, the audit's default, finds {default.percent}."
             )
         case Serving.NOT:
-            found += ", which needs no model" if quality.beats_chance else f", chance {quality.chance:.0f} %"
+            result += ", which needs no model" if quality.beats_chance else f", chance {quality.chance:.0f} %"
             return (
                 f"{model} runs, but does not serve at layer {quality.layer}: its best method, {best.score.method}, "
-                f"{found}. Look for a better layer with --sweep-layers, or choose another model."
+                f"{result}. Look for a better layer with --sweep-layers, or choose another model."
             )

@@ -175,7 +175,7 @@ def _check(args: argparse.Namespace) -> None:
     args.measure = measure_of(args.dataset, args.measure)
     for name, (measures, default) in _MEASURES.items():
         if args.measure not in measures and getattr(args, name) != default:
-            option, owners = "--" + name.replace("_", "-"), ", ".join(one for one in Measure if one in measures)
+            option, owners = "--" + name.replace("_", "-"), ", ".join(item for item in Measure if item in measures)
             raise UsageError(f"{option} applies to --measure {owners}, not to {args.measure}; leave it out")
     if args.sweep_layers and args.cost:
         raise UsageError("--cost measures methods one by one, --sweep-layers runs them together; leave one of them out")
@@ -300,12 +300,12 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
                 own.cost = measure == Measure.PASSAGES
                 if is_chinese:
                     own.parser = args.chinese_parser or args.parser
-                    own.method = [one for one in _CHINESE if args.method is None or one in args.method]
+                    own.method = [method for method in _CHINESE if args.method is None or method in args.method]
                 elif measure == Measure.FAITHFULNESS:
-                    own.method = [one for one in _FAITHFULNESS if args.method is None or one in args.method]
+                    own.method = [method for method in _FAITHFULNESS if args.method is None or method in args.method]
                 elif measure == Measure.SUPPORT:
                     unions = (options.ATTN_UNION_DEP, options.ATTN_UNION)
-                    own.method = [one for one in unions if args.method is None or one in args.method] or unions[:1]
+                    own.method = [name for name in unions if args.method is None or name in args.method] or unions[:1]
                 lacks = lacking.get(measure)
                 if is_chinese and args.chinese_parser is None:
                     lacks = "no Chinese parser is named; add --chinese-parser NAME"

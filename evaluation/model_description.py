@@ -195,10 +195,10 @@ def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, thre
     return top_columns_agreement(own, _attributed(exact, rows))
 
 
-def top_columns_agreement(found: Sequence[TokenAttribution], expected: Sequence[TokenAttribution]) -> float:
+def top_columns_agreement(actual: Sequence[TokenAttribution], expected: Sequence[TokenAttribution]) -> float:
     """The share of answer tokens, from 0 to 1, whose two best columns are the same in whatever order."""
-    pairs = zip(found, expected, strict=True)
-    best = [[np.sort(one.top_columns[:, :_COMPARED_COLUMNS], axis=1) for one in pair] for pair in pairs]
+    pairs = zip(actual, expected, strict=True)
+    best = [[np.sort(tokens.top_columns[:, :_COMPARED_COLUMNS], axis=1) for tokens in pair] for pair in pairs]
     return float(np.concatenate([(columns == exact).all(axis=1) for columns, exact in best]).mean())
 
 

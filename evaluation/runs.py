@@ -208,7 +208,7 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
     }
     remarks = comparison_remarks(scores, dataset.skipped, single_passage_spans=single, strict_isolation=strict)
     title = f"{args.dataset} ({args.data.name}): {scores[0].spans} spans of {scores[0].rows} answers"
-    entries = [asdict(one) | description | {"provenance": provenance | {"method": one.method}} for one in scores]
+    entries = [asdict(score) | description | {"provenance": provenance | {"method": score.method}} for score in scores]
     return Figures(entries, comparison_table(scores, remarks, title=title))
 
 
@@ -394,7 +394,7 @@ def _comparison(method: str, audited: _Audited, args: argparse.Namespace) -> _To
     if (verdict := whole.scorers[0].verdict) is not None:
         shares = {"F1": verdict.f1, "precision": verdict.precision, "recall": verdict.recall}
         named = (shares | {"clean answers flagged": verdict.false_alarms}).items()
-        cells = [f"{name} {one.value:.1f}% ({interval_cell(one.interval)})" for name, one in named if one is not None]
+        cells = [f"{name} {row.value:.1f}% ({interval_cell(row.interval)})" for name, row in named if row is not None]
         headline += f"; flags: {', '.join(cells)}"
     return {"groups": groups, "comparison": comparison}, headline, comparison_tables(args.dataset, comparison, groups)
 

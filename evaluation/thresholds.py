@@ -90,11 +90,11 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     answers: list[_Item] = []
     scored: list[_Item] = []
     massed: list[_Item] = []
-    found = 0
+    matched = 0
     for number, answer in enumerate(audited):
         own = by_answer.get(answer.source, [])
         claims = _marked_claims(answer, own)
-        found += sum(mark.chars is None or _marked_span(answer, mark) is not None for mark in own)
+        matched += sum(mark.chars is None or _marked_span(answer, mark) is not None for mark in own)
         for span in answer.spans:
             if (lacking := claims.get(span.span_index)) is not None:
                 scored.append((span.support_score, lacking, number))
@@ -106,7 +106,7 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
         if whole is not None:
             risk = answer.spans[0].answer_risk
             answers.append((None if risk is None else 1 - risk, whole, number))
-    return MarkedAudit(_items(answers), _items(scored), _items(massed), len(marks.marks) - found)
+    return MarkedAudit(_items(answers), _items(scored), _items(massed), len(marks.marks) - matched)
 
 
 def _items(items: Sequence[_Item]) -> MarkedItems:
@@ -161,7 +161,7 @@ class CallFigures:
 def call_figures(called: _Flags, lacking: _Flags, weights: _Numbers | None = None) -> CallFigures:
     """The figures of some calls; ``weights`` say how often each item counts, by default once."""
     weights = np.ones(len(called)) if weights is None else weights
-    both, calls, marked = (float(weights[one].sum()) for one in (called & lacking, called, lacking))
+    both, calls, marked = (float(weights[flags].sum()) for flags in (called & lacking, called, lacking))
     clean = float(weights.sum()) - marked
     return CallFigures(
         precision=both / calls if calls else 0.0,
@@ -211,15 +211,15 @@ def fit_threshold(items: MarkedItems, false_alarm_rate: float | None, *, seed: i
     answers = np.unique(items.answers, return_inverse=True)[1]
     counts = row_draws(int(answers.max()) + 1, draws=_DRAWS, seed=seed)[:, answers]
     drawn = [(np.repeat(suspicion, draw), np.repeat(lacking, draw)) for draw in counts]
-    thresholds = [choose_threshold(*one, false_alarm_rate) for one in drawn if one[1].any() and not one[1].all()]
-    finite = np.array([one for one in thresholds if math.isfinite(one)] or [0.0])
+    thresholds = [choose_threshold(*draw, false_alarm_rate) for draw in drawn if draw[1].any() and not draw[1].all()]
+    finite = np.array([value for value in thresholds if math.isfinite(value)] or [0.0])
     scored = [call_figures(called, lacking, draw.astype(np.float64)) for draw in counts]
     return FittedThreshold(
         threshold=choose_threshold(suspicion, lacking, false_alarm_rate),
         threshold_interval=percentile_interval(finite),
         figures=call_figures(called, lacking),
-        f1_interval=percentile_interval(np.array([one.f1 for one in scored])),
-        false_alarm_interval=percentile_interval(np.array([one.false_alarms for one in scored])),
+        f1_interval=percentile_interval(np.array([call.f1 for call in scored])),
+        false_alarm_interval=percentile_interval(np.array([call.false_alarms for call in scored])),
     )
 
 
@@ -265,10 +265,10 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
     """
     directory = verdict_directory(verdict_of(audit))
     model = load_verdict_model(directory)
-    used, there = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
-    if used != there:
+    used, current = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
+    if used != current:
         raise UsageError(
-            f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds {there}; audit again, and "
+            f"--audit {audit.root} was judged by the verdict {used}, but {directory} holds {current}; audit again, and "
             "mark claims on the new page"
         )
     return directory, model

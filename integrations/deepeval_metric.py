@@ -41,10 +41,10 @@ class AttribeamFaithfulnessMetric(BaseMetric):
         model cannot be judged at all.
         """
         check_llm_test_case_params(test_case, self._required_params, None, None, self, None, test_case.multimodal)
-        found = (self.attributor or bundled_attributor()).explain(
+        spans = (self.attributor or bundled_attributor()).explain(
             question=test_case.input, passages=test_case.retrieval_context, answer=test_case.actual_output
         )
-        problems, score = support_problems(found), faithfulness(found)
+        problems, score = support_problems(spans), faithfulness(spans)
         if problems and score is None:
             raise ValueError(problems)
         self.score = 1.0 if score is None else score

@@ -51,12 +51,12 @@ def support_scorer(attributor: Attributor | None = None, *, options: TraceOption
             row = _row(trace, chosen)
         except RowFault as fault:
             return [_feedback(VERDICT, "skipped", str(fault))]
-        found = queue.outcome(row)
-        if isinstance(found, RowFault):
-            error = AssessmentError(error_code=str(found.reason), error_message=str(found))
+        outcome = queue.outcome(row)
+        if isinstance(outcome, RowFault):
+            error = AssessmentError(error_code=str(outcome.reason), error_message=str(outcome))
             return [Feedback(name=VERDICT, error=error, source=_SOURCE)]
-        numbers = {RISK: found[0].answer_risk, UNSUPPORTED_SHARE: unsupported_share(found)}
-        verdict = _feedback(VERDICT, verdict_of(found), explanation(found))
+        numbers = {RISK: outcome[0].answer_risk, UNSUPPORTED_SHARE: unsupported_share(outcome)}
+        verdict = _feedback(VERDICT, verdict_of(outcome), explanation(outcome))
         return [verdict, *(_feedback(name, value) for name, value in numbers.items() if value is not None)]
 
     return scorer(attribeam, name="attribeam")
@@ -71,11 +71,11 @@ def _feedback(name: str, value: str | float, rationale: str | None = None) -> Fe
 
 def _row(trace: Any, options: TraceOptions) -> dict[str, object]:
     """The trace's row for ``Attributor.attribute_many``; ``RowFault`` if it has none."""
-    spans = [one for one in MLFLOW.spans(json.loads(trace.to_json())) if isinstance(one, Span)]
+    spans = [span for span in MLFLOW.spans(json.loads(trace.to_json())) if isinstance(span, Span)]
     row = row_of_trace(trace.info.trace_id, spans, options, no_texts, path_set(options))
     if row.fault is not None:
         raise row.fault
-    passages = [{"text": one.text, "title": one.title, "passage_id": one.passage_id} for one in row.passages or ()]
+    passages = [{"text": doc.text, "title": doc.title, "passage_id": doc.passage_id} for doc in row.passages or ()]
     return {"question": row.question, "passages": passages, "answer": row.answer}
 
 
@@ -101,8 +101,8 @@ class _Queue:
         with self._lock:
             rows, self._waiting = self._waiting, []
         try:
-            for (_, one), found in zip(rows, self._attributor.attribute_many([row for row, _ in rows]), strict=True):
-                one.set_result(found)
+            for (_, future), spans in zip(rows, self._attributor.attribute_many([row for row, _ in rows]), strict=True):
+                future.set_result(spans)
         except Exception as error:  # noqa: BLE001 - each row's own thread raises it
-            for _, one in rows:
-                one.set_exception(error)
+            for _, future in rows:
+                future.set_exception(error)

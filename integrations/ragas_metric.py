@@ -39,9 +39,9 @@ class AttribeamFaithfulness(BaseMetric):
     def _score(self, question: str, passages: Sequence[str], answer: str) -> MetricResult:
         attributor = self._attributor or bundled_attributor()
         try:
-            found = attributor.explain(question=question, passages=passages, answer=answer)
+            spans = attributor.explain(question=question, passages=passages, answer=answer)
         except RowFault as fault:
             return MetricResult(value=float("nan"), reason=str(fault))
-        value = faithfulness(found)
-        reason = support_problems(found) or "no claim is unsupported"
+        value = faithfulness(spans)
+        reason = support_problems(spans) or "no claim is unsupported"
         return MetricResult(value=float("nan") if value is None else value, reason=reason)

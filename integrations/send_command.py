@@ -81,17 +81,17 @@ def answer_scores(audit: AuditDirectory, *, texts: bool) -> Iterator[AnswerScore
     """
     started = datetime.fromisoformat(audit.manifest.started_at)
     rows = chain.from_iterable(map(evidence_rows, audit.evidence_batches()))
-    for source, found in groupby(rows, key=lambda row: (row["source_file"], row["source_row"])):
-        spans = list(found)
+    for source, group in groupby(rows, key=lambda row: (row["source_file"], row["source_row"])):
+        spans = list(group)
         answer = answer_of_rows(RowSource(*source), spans)
         yield _scores(spans[0], answer if texts else without_texts(answer), audit.manifest.configuration, started)
 
 
 def verdict_of(spans: tuple[SpanEvidence, ...]) -> str:
     """The worst verdict of an answer's claims; of an answer without any, its kind, such as "refusal"."""
-    found = {span.support for span in spans if span.is_claim}
-    worst = next((verdict for verdict in reversed(VERDICTS) if verdict in found), None)
-    return str(worst or (Support.NOT_CALIBRATED if found else spans[0].answer_kind))
+    supports = {span.support for span in spans if span.is_claim}
+    worst = next((verdict for verdict in reversed(VERDICTS) if verdict in supports), None)
+    return str(worst or (Support.NOT_CALIBRATED if supports else spans[0].answer_kind))
 
 
 def unsupported_share(spans: tuple[SpanEvidence, ...]) -> float | None:
@@ -135,9 +135,9 @@ def _scores(row: EvidenceRow, answer: AuditedAnswer, configuration: str, started
 
 
 class Target:
-    """A trace store; ``places`` are the variables that say where, ``needs_span`` says that it takes no trace's id."""
+    """A trace store; ``address_variables`` say where, ``needs_span`` says that it takes no trace's id."""
 
-    places: ClassVar[tuple[str, ...]]
+    address_variables: ClassVar[tuple[str, ...]]
     needs_span: ClassVar[bool] = False
 
     def send(self, scores: Sequence[Score]) -> None:
@@ -151,7 +151,7 @@ class Target:
 class OpenTelemetry(Target):
     """Events ``gen_ai.evaluation.result`` by OTLP over HTTP, in the context of the span that they are about."""
 
-    places = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    address_variables = ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
     def __init__(self) -> None:
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -199,7 +199,7 @@ def _event(score: Score) -> Any:
 class Langfuse(Target):
     """Scores on observations and traces; the same id and time replace a score that is there."""
 
-    places = ("LANGFUSE_BASE_URL", "LANGFUSE_HOST")
+    address_variables = ("LANGFUSE_BASE_URL", "LANGFUSE_HOST")
 
     def __init__(self) -> None:
         from langfuse.api import LangfuseAPI
@@ -207,7 +207,7 @@ class Langfuse(Target):
         keys = [os.environ.get(name) for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")]
         if not all(keys):
             raise UsageError("--to langfuse needs the variables LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY")
-        where = next(filter(None, map(os.environ.get, self.places)), "https://cloud.langfuse.com")
+        where = next(filter(None, map(os.environ.get, self.address_variables)), "https://cloud.langfuse.com")
         self._client = LangfuseAPI(base_url=where, username=keys[0], password=keys[1])
 
     def send(self, scores: Sequence[Score]) -> None:
@@ -237,7 +237,7 @@ _MLFLOW_ID = "attribeam.score_id"
 class MLflow(Target):
     """Feedback on traces: of an answer on the trace itself, of a document on the span that retrieved it."""
 
-    places = ("MLFLOW_TRACKING_URI",)
+    address_variables = ("MLFLOW_TRACKING_URI",)
 
     def __init__(self) -> None:
         from mlflow import MlflowClient
@@ -250,8 +250,8 @@ class MLflow(Target):
         from mlflow.entities import AssessmentSource, Feedback
 
         for trace_id in dict.fromkeys(score.trace_id for score in scores):
-            there = self._client.get_trace(trace_id, display=False).info.assessments
-            known = {(assessment.metadata or {}).get(_MLFLOW_ID): assessment for assessment in there}
+            assessments = self._client.get_trace(trace_id, display=False).info.assessments
+            known = {(assessment.metadata or {}).get(_MLFLOW_ID): assessment for assessment in assessments}
             for score in (score for score in scores if score.trace_id == trace_id):
                 is_document = score.position is not None
                 value: Any = score.label if score.value is None else score.value
@@ -274,7 +274,7 @@ class MLflow(Target):
 class Phoenix(Target):
     """Annotations of spans, and of the documents that a retriever's span has."""
 
-    places = ("PHOENIX_COLLECTOR_ENDPOINT", "PHOENIX_BASE_URL", "PHOENIX_HOST", "PHOENIX_PORT")
+    address_variables = ("PHOENIX_COLLECTOR_ENDPOINT", "PHOENIX_BASE_URL", "PHOENIX_HOST", "PHOENIX_PORT")
     needs_span = True
 
     def __init__(self) -> None:
@@ -412,7 +412,7 @@ class Sending:
 
     def _mark(self, answer: AnswerScores) -> str:
         """A digest of what is sent and of where to, so that an answer with another verdict is sent again."""
-        where = [os.environ.get(name, "") for name in TARGETS[self.name].places]
+        where = [os.environ.get(name, "") for name in TARGETS[self.name].address_variables]
         return str(uuid5(NAMESPACE, repr((self.name, where, answer.scores))))
 
     def _send(self, target: Target, answers: Sequence[AnswerScores], file: TextIO) -> None:
@@ -440,7 +440,7 @@ class Sending:
         path = self.root / FAILURES
         path.unlink(missing_ok=True)
         if self.failures:
-            rows = ({"record_id": one.record_id, "trace_id": one.trace_id, "error": why} for one, why in self.failures)
+            rows = ({"record_id": ids.record_id, "trace_id": ids.trace_id, "error": why} for ids, why in self.failures)
             path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 

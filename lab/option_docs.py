@@ -21,27 +21,27 @@ _COMMANDS = ("audit", "evaluate", "models")
 def option_table() -> str:
     """All options that a user can set, as a Markdown table."""
     kinds = (AuditOptions, MethodSettings, TrainedOptions)
-    every = {name: one for options in kinds for name, one in declared(options).items()}
+    every = {name: option for options in kinds for name, option in declared(options).items()}
     helps = {command: _helps(command) for command in _COMMANDS}
     rows = [("option", "what it does", "values", "default", "paper", "where"), ("---",) * 6]
-    for name, one in every.items():
-        commands = [command for command in _COMMANDS if helps[command].get(name, "").startswith(one.help)]
-        if where := ", ".join([*commands, *_further(one)]):
-            paper = "an extension" if one.extends_paper else one.paper and f"Section {one.paper}"
-            rows.append((f"`{name}`", one.help, one.expects, one.default_in_words, paper, where))
+    for name, option in every.items():
+        commands = [command for command in _COMMANDS if helps[command].get(name, "").startswith(option.help)]
+        if where := ", ".join([*commands, *_further(option)]):
+            paper = "an extension" if option.extends_paper else option.paper and f"Section {option.paper}"
+            rows.append((f"`{name}`", option.help, option.expects, option.default_in_words, paper, where))
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
-def _further(one: Option) -> Iterator[str]:
-    if one.name in AttributorOptions.model_fields:
+def _further(option: Option) -> Iterator[str]:
+    if option.name in AttributorOptions.model_fields:
         yield "`Attributor`"
-    if one.in_directory:
+    if option.in_directory:
         yield "`attribution_config.json`"
 
 
 def _helps(command: str) -> dict[str, str]:
     parser = argparse.ArgumentParser(add_help=False)
-    import_module(next(one.module for one in COMMANDS if one.name == command)).add_arguments(parser)
+    import_module(next(entry.module for entry in COMMANDS if entry.name == command)).add_arguments(parser)
     return {action.dest: action.help or "" for action in parser._actions}
 
 

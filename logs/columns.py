@@ -277,7 +277,7 @@ class ColumnMap:
         pairs = [(field.name, _column_of(field, mapping, file, schema)) for field in INPUT_FIELDS]
         asked = [_extra_field(name, file, schema) for name in options.extra_columns]
         own = (field for field in schema if is_carried(field) and field.name not in options.extra_columns)
-        extra_fields = (*asked, *(_extra_field(one.name, file, schema).with_metadata(one.metadata) for one in own))
+        extra_fields = (*asked, *(_extra_field(col.name, file, schema).with_metadata(col.metadata) for col in own))
         return cls(tuple((name, column) for name, column in pairs if column is not None), extra_fields, notes)
 
     @classmethod
@@ -334,8 +334,8 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
     floating-point numbers it is the wider one. Raises ``LogFormatError`` if an extra column has other different types.
     """
     shared: dict[str, tuple[str, pa.Field]] = {}
-    for file, one in maps.items():
-        for field in one.extra_fields:
+    for file, columns in maps.items():
+        for field in columns.extra_fields:
             first, ours = shared.setdefault(field.name, (file, field))
             if pa.types.is_null(ours.type):
                 shared[field.name] = (file, field)
@@ -352,12 +352,12 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
     return tuple(field for _, field in shared.values())
 
 
-def _wider_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    if any(map(pa.types.is_uint64, (one, other))) and any(map(pa.types.is_signed_integer, (one, other))):
+def _wider_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
+    if any(map(pa.types.is_uint64, (first, second))) and any(map(pa.types.is_signed_integer, (first, second))):
         return None  # no type of whole numbers holds both
     for checks in (_TEXT, (pa.types.is_integer,), (pa.types.is_floating,)):
-        if all(any(check(kind) for check in checks) for kind in (one, other)):
-            schemas = [pa.schema([("x", kind)]) for kind in (one, other)]
+        if all(any(check(kind) for check in checks) for kind in (first, second)):
+            schemas = [pa.schema([("x", kind)]) for kind in (first, second)]
             with suppress(pa.ArrowException):
                 return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
     return None
@@ -366,8 +366,8 @@ def _wider_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 def _made(name: str, schema: pa.Schema, options: LogOptions) -> str | None:
     """The column with what an application made, beside one with the field's own name."""
     check = next(field.check for field in INPUT_FIELDS if field.name == name)
-    others = [] if name not in schema.names else [one for one in MADE[name] if one not in options.extra_columns]
-    return next((one for one in others if schema.names.count(one) == 1 and check(schema.field(one).type)), None)
+    others = [] if name not in schema.names else [made for made in MADE[name] if made not in options.extra_columns]
+    return next((made for made in others if schema.names.count(made) == 1 and check(schema.field(made).type)), None)
 
 
 def _column_of(field: InputField, mapping: Mapping[str, str], file: str, schema: pa.Schema) -> str | None:
@@ -414,9 +414,9 @@ def _why_not_nested(kind: pa.DataType) -> str | None:
     for _ in range(MOST_LEVELS + 2):
         if not kinds:
             return None
-        if any(len({field.name for field in one}) < len(one) for one in kinds if pa.types.is_struct(one)):
+        if any(len({field.name for field in kind}) < len(kind) for kind in kinds if pa.types.is_struct(kind)):
             return "has two members of one name"
-        kinds = [plain_type(one.field(index).type) for one in kinds for index in range(one.num_fields)]
+        kinds = [plain_type(kind.field(index).type) for kind in kinds for index in range(kind.num_fields)]
     return f"is nested more than {MOST_LEVELS} levels deep"
 
 
@@ -436,7 +436,7 @@ def _carried_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(kind):
         return pa.binary()
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(_carried_type(one.type)) for one in kind])
+        return pa.struct([field.with_type(_carried_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(_carried_type(kind.key_type), _carried_type(kind.item_type), kind.keys_sorted)
     if not any(check(kind) for check in _LISTS):
@@ -461,14 +461,14 @@ def _unknown_zone(kind: pa.DataType) -> str | None:
 def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.DataType:
     indices = schema.get_all_field_indices(column)
     if len(indices) == 1:
-        found = schema.field(indices[0])
-        if why := (found.metadata or {}).get(_UNREADABLE):
+        field = schema.field(indices[0])
+        if why := (field.metadata or {}).get(_UNREADABLE):
             raise LogFormatError(f"{file}: column {shown(column)!r} {why.decode()}")
-        return found.type
-    found = "more than one" if indices else "none"
+        return field.type
+    actual = "more than one" if indices else "none"
     hint = "" if indices else did_you_mean(column, schema.names, alike=0.75)
     raise LogFormatError(
-        f"{file}: one column {shown(column)!r} is needed, there is {found}; {columns_like(column, schema.names)}; "
+        f"{file}: one column {shown(column)!r} is needed, there is {actual}; {columns_like(column, schema.names)}; "
         f"{hint}{' ' * bool(hint)}{way_out}"
     )
 

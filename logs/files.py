@@ -179,14 +179,14 @@ def match_files(
 
     Raises ``UsageError`` as ``find_logs`` does, and if rows of a file are deleted.
     """
-    found = find_logs(patterns, suffix, storage, option=option)
-    for table in found.tables:
+    matches = find_logs(patterns, suffix, storage, option=option)
+    for table in matches.tables:
         if table.deletes_rows:
             raise UsageError(
                 f"{option} leads to the table {table.root!r}, in whose files rows are deleted, which only `attribeam "
                 "audit` leaves out; rewrite its files (OPTIMIZE, REORG or rewrite_data_files)"
             )
-    return found.paths, found.notes
+    return matches.paths, matches.notes
 
 
 def find_logs(
@@ -197,7 +197,7 @@ def find_logs(
     There is a note if several paths lead to one file, and one for each table. Raises ``UsageError`` if a pattern
     matches nothing, its file system cannot be asked, a path is no text, or a table cannot be read.
     """
-    found: set[str] = set()
+    files: set[str] = set()
     for pattern in patterns:
         if not pattern.strip():
             raise UsageError(f"{option} should name files or a folder of them, was empty; is a variable unset?")
@@ -210,10 +210,10 @@ def find_logs(
                 f"{option} should name existing files, nothing matches {pattern!r}; a folder means the *{suffix} files "
                 'below it; files whose names begin with "." or "_", and what audits wrote, are passed over'
             )
-        found.update(paths)
-    for path in sorted(found):
+        files.update(paths)
+    for path in sorted(files):
         check_is_unicode(path, option)
-    paths, notes = _each_once(found, option)
+    paths, notes = _each_once(files, option)
     try:
         of_tables = files_of_tables(paths, storage, option=option, version=version)
     except (OSError, ArrowException) as error:
@@ -221,7 +221,7 @@ def find_logs(
     return replace(of_tables, notes=[*notes, *of_tables.notes])
 
 
-def _each_once(found: set[str], option: str) -> tuple[list[str], list[str]]:
+def _each_once(files: set[str], option: str) -> tuple[list[str], list[str]]:
     """One path per file: the one that is no link, if there is one, else the first."""
 
     def is_linked(path: str) -> bool:
@@ -230,7 +230,7 @@ def _each_once(found: set[str], option: str) -> tuple[list[str], list[str]]:
 
     paths: dict[str, str] = {}
     notes: list[str] = []
-    for path in sorted(found, key=lambda path: (is_linked(path), path)):
+    for path in sorted(files, key=lambda path: (is_linked(path), path)):
         here = local_path(path)
         first = paths.setdefault(here if "://" in here else _local_entry(here, here).identity, path)
         if first != path:
@@ -282,24 +282,24 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     """
     either_case = "".join(f"[{char.lower()}{char.upper()}]" if char.isalpha() else char for char in suffix)
     below = [[_ANY_DEPTH, name] for name in expand_braces(f"*{either_case}")]
-    entries, found = cache(folders.entries), set[str]()
+    entries, paths = cache(folders.entries), set[str]()
     for text in {pattern, *expand_braces(pattern)}:
         exact = folders.entry(text)
         if exact is not None:  # with what is below it: an object store may have a file and a folder
             folder = text if text.endswith("/") else f"{text}/"
             if exact.is_folder or not _is_hidden(text.rpartition("/")[2]):
-                found.add(folder if exact.is_folder else text)
+                paths.add(folder if exact.is_folder else text)
             for parts in below:
-                found.update(_matches(folder, parts, entries, (exact.identity,)))
+                paths.update(_matches(folder, parts, entries, (exact.identity,)))
         fixed, parts = _split(text)
         top = folders.entry(fixed or ".") if _WILD.search(text) else None
         if top is not None:
-            found.update(_matches(fixed, parts, entries, (top.identity,)))
+            paths.update(_matches(fixed, parts, entries, (top.identity,)))
             for inner in below:
-                found.update(_matches(fixed, [*filter(None, parts), *inner], entries, (top.identity,), any_depth=True))
-    files = sorted(path for path in found if not path.endswith("/"))
+                paths.update(_matches(fixed, [*filter(None, parts), *inner], entries, (top.identity,), any_depth=True))
+    files = sorted(path for path in paths if not path.endswith("/"))
     logs = [f"{name}/" for _, name in below] if suffix else []
-    for folder in found.difference(files):
+    for folder in paths.difference(files):
         is_log = any(fnmatchcase(folder, log) for log in logs) and bool(entries(folder))
         if is_log and not any(path.startswith(folder) for path in files):
             raise FileNotFoundError(f"{folder!r} holds no *{suffix}; if it is not being written, remove or rename it")
@@ -394,10 +394,10 @@ def _is_special(path: str) -> bool:
 
 def _local_entry(name: str, path: str) -> Entry:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return Entry(name, is_folder=False, identity=path)
-    return Entry(name, is_folder=stat.S_ISDIR(found.st_mode), identity=f"{found.st_dev}:{found.st_ino}")
+    return Entry(name, is_folder=stat.S_ISDIR(status.st_mode), identity=f"{status.st_dev}:{status.st_ino}")
 
 
 class _RemoteFolders:

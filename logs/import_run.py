@@ -97,7 +97,7 @@ def import_exports(
         if options.passages_table is not None:
             rows.texts = stack.enter_context(passages_table(store, options.passages_table))
         placed = rows.read([export_opener(store, path) for path in paths])
-        outcomes = (checked(one.row, RowSource(paths[one.file], one.number)) for one in placed)
+        outcomes = (checked(item.row, RowSource(paths[item.file], item.number)) for item in placed)
         _write(output, log_schema(of_traces=kind.is_of_traces), islice(_once_each(outcomes), limit), summary)
     return summary
 

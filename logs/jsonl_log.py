@@ -64,24 +64,24 @@ def text_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
         yield Line(start, b"".join(pieces).removeprefix(codecs.BOM_UTF8) if length <= MOST_BYTES else None)
 
 
-def line_value(line: Line, place: str) -> object:
+def line_value(line: Line, location: str) -> object:
     """What a line holds, or the ``RowFault`` of one that is too long or no JSON; ``place`` names it."""
     if line.text is None:
         return RowFault(
             Reason.TEXT_TOO_LONG,
-            f"{place} should have at most {MOST_BYTES} bytes, has more; write each record on a line of its own, and "
+            f"{location} should have at most {MOST_BYTES} bytes, has more; write each record on a line of its own, and "
             "leave this one out",
             column=None,
         )
     try:
         return json.loads(line.text.decode("utf-8", errors="surrogateescape"))
     except (ValueError, RecursionError) as error:
-        return no_json(place, error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__)
+        return no_json(location, error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__)
 
 
-def no_json(place: str, why: str) -> RowFault:
+def no_json(location: str, why: str) -> RowFault:
     """The fault of what cannot be parsed."""
-    message = f"{place} should be JSON, cannot be parsed: {why}; export it again, with one record a line"
+    message = f"{location} should be JSON, cannot be parsed: {why}; export it again, with one record a line"
     return RowFault(Reason.INVALID_JSON, message, column=None)
 
 
@@ -117,8 +117,8 @@ class JsonlLog:
             if not wanted:
                 continue
             block = _block(text_lines(self._file, start))
-            faults = {row: one for row, (_, one) in enumerate(block, start=first_row) if isinstance(one, RowFault)}
-            objects = [{} if isinstance(one, RowFault) else one for _, one in block]
+            faults = {row: item for row, (_, item) in enumerate(block, start=first_row) if isinstance(item, RowFault)}
+            objects = [{} if isinstance(item, RowFault) else item for _, item in block]
             batch = pa.record_batch(
                 {name: _values(objects, name, kind, first_row, faults) for name, kind in kinds.items()}
             )
@@ -142,8 +142,8 @@ def _read_outline(file: BinaryIO) -> _Outline:
     lines = text_lines(file)
     while block := _block(lines):
         blocks.append((row_count, block[0][0]))
-        fault = fault or next((one for _, one in block if isinstance(one, RowFault)), None)
-        has_objects = has_objects or any(not isinstance(one, RowFault) for _, one in block)
+        fault = fault or next((item for _, item in block if isinstance(item, RowFault)), None)
+        has_objects = has_objects or any(not isinstance(item, RowFault) for _, item in block)
         types.add(block, row_count)
         row_count += len(block)
     if fault is not None and not has_objects:
@@ -168,16 +168,16 @@ def _block(lines: Iterator[Line]) -> list[tuple[int, _Object | RowFault]]:
 
 
 def _object(line: Line) -> _Object | RowFault:
-    place = f"line at byte {line.start}"
-    value = line_value(line, place)
+    location = f"line at byte {line.start}"
+    value = line_value(line, location)
     if isinstance(value, RowFault):
         return value
-    expected, found = "one JSON object", type(value).__name__
+    expected, actual = "one JSON object", type(value).__name__
     if isinstance(value, dict):
-        expected, found = f"names of valid Unicode, and values of at most {MOST_LEVELS} levels", _oddity(value)
-        if not found:
+        expected, actual = f"names of valid Unicode, and values of at most {MOST_LEVELS} levels", _oddity(value)
+        if not actual:
             return value
-    return RowFault(Reason.INVALID_VALUE, f"{place} should have {expected}, has {found}; leave it out", column=None)
+    return RowFault(Reason.INVALID_VALUE, f"{location} should have {expected}, has {actual}; leave it out", column=None)
 
 
 def _oddity(value: _Object) -> str:
@@ -185,16 +185,16 @@ def _oddity(value: _Object) -> str:
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
         inner: list[object] = []
-        for one in level:
-            if isinstance(one, dict):
+        for item in level:
+            if isinstance(item, dict):
                 try:
-                    "".join(one).encode()
+                    "".join(item).encode()
                 except UnicodeEncodeError:
                     return "another name"
-                inner += one.values()
-            elif isinstance(one, list):
-                inner += one
-        level = [one for one in inner if isinstance(one, dict | list)]
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        level = [item for item in inner if isinstance(item, dict | list)]
         if not level:
             return ""
     return "deeper ones"
@@ -208,22 +208,22 @@ class _Types:
 
     def schema(self) -> pa.Schema:
         """The fields, those of several types last; one whose objects have ever new members is none."""
-        narrow = {name: one for name, one in self._types.items() if len(self._members[name]) <= _MOST_MEMBERS}
+        narrow = {name: kind for name, kind in self._types.items() if len(self._members[name]) <= _MOST_MEMBERS}
         return pa.schema([*narrow.items(), *self._mixed.values()])
 
     def add(self, block: Sequence[tuple[int, _Object | RowFault]], first_row: int) -> None:
         """Widen the types to what further rows hold."""
         columns: dict[str, list[tuple[int, object]]] = {}
-        for row, (_, one) in enumerate(block, start=first_row):
-            for name, value in () if isinstance(one, RowFault) else one.items():
+        for row, (_, item) in enumerate(block, start=first_row):
+            for name, value in () if isinstance(item, RowFault) else item.items():
                 columns.setdefault(name, []).append((row, value))
-        for name, found in columns.items():
+        for name, cells in columns.items():
             known = self._members.setdefault(name, set())
-            for _, value in found:
+            for _, value in cells:
                 if len(known) <= _MOST_MEMBERS:
                     known.update(_members(value))
             if len(known) <= _MOST_MEMBERS and name not in self._mixed:
-                values = [(row, _encoded(value)) for row, value in found]
+                values = [(row, _encoded(value)) for row, value in cells]
                 try:
                     self._types[name] = _wider_type(self._types.get(name), values)
                 except LogFormatError as error:
@@ -233,19 +233,19 @@ class _Types:
 
 def _members(value: object, path: str = "") -> Iterator[str]:
     if isinstance(value, dict):
-        for name, one in value.items():
+        for name, item in value.items():
             yield (inner := f"{path}.{name}")
-            yield from _members(one, inner)
+            yield from _members(item, inner)
     elif isinstance(value, list):
-        for one in value:
-            yield from _members(one, path)
+        for item in value:
+            yield from _members(item, path)
 
 
-def _wider_type(known: pa.DataType | None, found: Sequence[tuple[int, object]]) -> pa.DataType:
+def _wider_type(known: pa.DataType | None, cells: Sequence[tuple[int, object]]) -> pa.DataType:
     try:
-        return _with_type(known, [value for _, value in found])
+        return _with_type(known, [value for _, value in cells])
     except (pa.ArrowException, OverflowError):
-        for row, value in found:  # one by one: Arrow finds no type for great whole numbers and fractions together
+        for row, value in cells:  # one by one: Arrow finds no type for great whole numbers and fractions together
             try:
                 known = _with_type(known, [value])
             except (pa.ArrowException, OverflowError):
@@ -260,7 +260,7 @@ def _with_type(known: pa.DataType | None, values: Sequence[object]) -> pa.DataTy
     kind = with_leaves(pa.array(values).type, lambda leaf: pa.string() if pa.types.is_binary(leaf) else leaf)
     if known is None or known == kind:
         return kind
-    both = [pa.schema([("", one)]) for one in (known, kind)]
+    both = [pa.schema([("", column_type)]) for column_type in (known, kind)]
     return pa.unify_schemas(both, promote_options="permissive").field(0).type
 
 
@@ -272,9 +272,9 @@ def _values(
         return _array(objects, name, kind)
     except pa.ArrowInvalid:
         fitting = list(objects)
-        for index, one in enumerate(objects):
+        for index, row in enumerate(objects):
             try:
-                _array([one], name, kind)
+                _array([row], name, kind)
             except pa.ArrowInvalid:
                 fitting[index] = {}
                 faults[first_row + index] = RowFault(
@@ -289,15 +289,15 @@ def _values(
 def _array(objects: Sequence[_Object], name: str, kind: pa.DataType) -> pa.Array:
     """The values of a field; texts reach the array as they are, valid Unicode or not."""
     bytes_kind = with_leaves(kind, lambda leaf: pa.binary() if pa.types.is_string(leaf) else leaf)
-    return _retyped(pa.array([_encoded(one.get(name)) for one in objects], bytes_kind), kind)
+    return _retyped(pa.array([_encoded(row.get(name)) for row in objects], bytes_kind), kind)
 
 
 def _encoded(value: object) -> object:
     if isinstance(value, str):
         return text_bytes(value)
     if isinstance(value, list):
-        return [_encoded(one) for one in value]
-    return {name: _encoded(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_encoded(item) for item in value]
+    return {name: _encoded(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -306,7 +306,7 @@ def _retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         children = [_retyped(array.values, kind.value_type)]
     elif pa.types.is_struct(kind):
-        children = [_retyped(array.field(index), one.type) for index, one in enumerate(kind)]
+        children = [_retyped(array.field(index), field.type) for index, field in enumerate(kind)]
     return pa.Array.from_buffers(kind, len(array), array.buffers()[: kind.num_buffers], children=children)
 
 

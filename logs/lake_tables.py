@@ -68,18 +68,18 @@ def files_of_tables(paths: Sequence[str], storage: LogStorage, *, option: str, v
     """
     kind_of = cache(partial(_kind_of, storage))
     roots = {path: where for path in paths if (where := _root_of(path, kind_of)) is not None}
-    places = sorted(set(roots.values()))
-    if version is not None and len(places) != 1:
+    folders = sorted(set(roots.values()))
+    if version is not None and len(folders) != 1:
         raise UsageError(
             f"--table-version {version} should name a version of one Delta or Iceberg table, {option} leads to "
-            f"{len(places)}; leave it out, or name one table"
+            f"{len(folders)}; leave it out, or name one table"
         )
     kept = {path for path in paths if path not in roots}
     tables, notes = [], []
-    for kind, root in places:
+    for kind, root in folders:
         snapshot = _read(kind, root, version, storage)
         name, live = _named(kind, root), frozenset(snapshot.files)
-        inside = [path for path, place in roots.items() if place == (kind, root)]
+        inside = [path for path, folder in roots.items() if folder == (kind, root)]
         of_version = [path for path in inside if _absolute(path) in live]
         if len(live) != len(of_version):
             below = {_absolute(path) for path in storage.find(f"{escape(root)}/**", suffix="")}
@@ -105,7 +105,7 @@ def files_of_tables(paths: Sequence[str], storage: LogStorage, *, option: str, v
 def without_gone_rows(log: OpenLog, path: str, tables: Sequence[TableVersion], storage: LogStorage) -> OpenLog:
     """The log of a file without the rows that its table has deleted; as it is where there are none."""
     whole = _absolute(path)
-    table = next((one for one in tables if one.deletes_rows and whole.startswith(f"{one.root}/")), None)
+    table = next((table for table in tables if table.deletes_rows and whole.startswith(f"{table.root}/")), None)
     gone = None if table is None else _gone_rows(table, storage).get(whole)  # type: ignore[arg-type]
     return log if gone is None else _LiveRows(log, gone)
 
@@ -222,14 +222,14 @@ def _iceberg(root: str, version: int | None, storage: LogStorage) -> _Snapshot:
     base = str(table.metadata.location).rstrip("/")
     snapshot = table.current_snapshot() if version is None else table.snapshot_by_id(version)
     if snapshot is None:
-        known = ", ".join(str(one.snapshot_id) for one in table.snapshots()[-8:])
+        known = ", ".join(str(snapshot.snapshot_id) for snapshot in table.snapshots()[-8:])
         at = "" if version is None else f" at version {version}"
         raise UsageError(f"{_named('iceberg', root)} should have the snapshot{at}, the last ones are: {known}")
     tasks = list(table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
     paths = {task.file.file_path: moved(task.file.file_path) for task in tasks}
     _check_names(table, [*paths.values()], storage)
     gone: dict[str, list[int]] = {}
-    for file in {one.file_path: one for task in tasks for one in task.delete_files}.values():
+    for file in {file.file_path: file for task in tasks for file in task.delete_files}.values():
         for path, rows in _deleted(file, moved(file.file_path), storage):
             if path in paths:
                 gone.setdefault(paths[path], []).extend(rows)
@@ -238,8 +238,8 @@ def _iceberg(root: str, version: int | None, storage: LogStorage) -> _Snapshot:
 
 
 def _iceberg_metadata(root: str, storage: LogStorage) -> list[str]:
-    found = storage.find(f"{escape(root)}/metadata/*.metadata.json", suffix=".metadata.json")
-    return [path for path in found if _METADATA.fullmatch(path.rpartition("/")[2])]
+    paths = storage.find(f"{escape(root)}/metadata/*.metadata.json", suffix=".metadata.json")
+    return [path for path in paths if _METADATA.fullmatch(path.rpartition("/")[2])]
 
 
 def _newest_metadata(root: str, storage: LogStorage) -> str:
@@ -275,8 +275,8 @@ def _deleted(file: Any, path: str, storage: LogStorage) -> Iterator[tuple[str, l
         content = opened.read()
     if kind == "PARQUET":
         rows = pq.read_table(BytesIO(content), columns=["file_path", "pos"])
-        for one in pc.unique(rows.column("file_path")).to_pylist():
-            yield one, rows.filter(pc.field("file_path") == one).column("pos").to_pylist()
+        for data_file in pc.unique(rows.column("file_path")).to_pylist():
+            yield data_file, rows.filter(pc.field("file_path") == data_file).column("pos").to_pylist()
     elif kind == "PUFFIN":
         from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
         from pyiceberg.table.puffin import PuffinFile

@@ -28,7 +28,7 @@ SECONDS_PER_TEXT = 2.0
 """The longest search for one pattern in one text; a pattern that takes longer is not fit for any log."""
 
 _PROBE_SECONDS = 1.0
-_PROBES = tuple(one * 100 + end for one in ("a", "0", " ", "a0", "a ", "aB-", ".@", "0 ") for end in ("", "!", "\n"))
+_PROBES = tuple(unit * 100 + end for unit in ("a", "0", " ", "a0", "a ", "aB-", ".@", "0 ") for end in ("", "!", "\n"))
 _EDGE_CHARS = 80
 _KEPT_CHARS = 4_000
 _MOST_ROUNDS = 4
@@ -335,10 +335,10 @@ class ValueChange:
         if isinstance(value, bytes):
             return self._bytes(name, value)
         if isinstance(value, Mapping):
-            return {part: self._value(part, one, kind.field(part).type) for part, one in value.items()}
+            return {part: self._value(part, item, kind.field(part).type) for part, item in value.items()}
         if isinstance(value, list) and pa.types.is_map(kind):  # whose keys cannot be null: a hidden number is 0
             keys = [0 if self._is_hidden(key) else self._value(name, key, kind.key_type) for key, _ in value]
-            return list(zip(keys, (self._value(name, one, kind.item_type) for _, one in value), strict=True))
+            return list(zip(keys, (self._value(name, item, kind.item_type) for _, item in value), strict=True))
         if isinstance(value, list):
             items = value if self.texts is None else _changed_together(value, self.texts)
             return [self._value(name, item, list_item_type(kind) or kind) for item in items]
@@ -360,7 +360,7 @@ class ValueChange:
         changed = self.text(name, text)
         if len(changed) != len(text):
             return changed.encode(encoding)
-        pairs = ((one.encode(encoding), one == other) for one, other in zip(text, changed, strict=True))
+        pairs = ((char.encode(encoding), char == other) for char, other in zip(text, changed, strict=True))
         return b"".join(char if is_same else b"*" * len(char) for char, is_same in pairs)
 
 
@@ -368,7 +368,7 @@ def _changed_together(items: list[object], change: Callable[[Sequence[str]], lis
     """The items of a list with what two of them hold together changed: in texts, and in each member of structs."""
     structs = [item for item in items if isinstance(item, Mapping)]
     if structs and len(structs) == len(items):
-        members = {name: _changed_together([one[name] for one in structs], change) for name in structs[0]}
+        members = {name: _changed_together([struct[name] for struct in structs], change) for name in structs[0]}
         return [{name: values[index] for name, values in members.items()} for index in range(len(items))]
     changed = iter(change([item for item in items if isinstance(item, str)]))
     return [next(changed) if isinstance(item, str) else item for item in items]
@@ -383,7 +383,7 @@ def masking(redactor: Redactor) -> ValueChange:
 
 def record_secrets(record: QARecord, redactor: Redactor) -> frozenset[str]:
     """The e-mail addresses and numbers that any field of a record holds."""
-    names = (one for passage in record.passages for one in (passage.text, passage.title, passage.passage_id))
+    names = (text for passage in record.passages for text in (passage.text, passage.title, passage.passage_id))
     texts = (record.record_id, record.question, record.answer, record.generator, *names)
     carried = (text for _, value in record.extra_columns for text in texts_in(value))
     return redactor.secrets(text for text in (*texts, *carried) if text)
@@ -417,8 +417,8 @@ def masked_record(record: QARecord, redactor: Redactor) -> QARecord:
         question=mask(record.question),
         answer=mask(record.answer),
         passages=tuple(
-            replace(one, text=text, title=title if one.title else one.title, passage_id=mask_if_any(one.passage_id))
-            for one, text, title in passages
+            replace(old, text=text, title=title if old.title else old.title, passage_id=mask_if_any(old.passage_id))
+            for old, text, title in passages
         ),
         generator=mask_if_any(record.generator),
         extra_columns=tuple(
@@ -435,7 +435,7 @@ def _with_changed_texts(
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {name: _with_changed_texts(one, change, change_list) for name, one in value.items()}
+        return {name: _with_changed_texts(item, change, change_list) for name, item in value.items()}
     if isinstance(value, list | tuple):
         items = _changed_together(value, change_list) if isinstance(value, list) else value
         changed = [_with_changed_texts(item, change, change_list) for item in items]
@@ -452,11 +452,11 @@ def _texts_by_path(value: object, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield path or "its beginning", value
     elif isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _texts_by_path(one, f"{path}.{name}" if path else str(name))
+        for name, item in value.items():
+            yield from _texts_by_path(item, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list | tuple):
-        for index, one in enumerate(value):
-            yield from _texts_by_path(one, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            yield from _texts_by_path(item, f"{path}[{index}]")
 
 
 def check_masked(name: str, value: object, privacy: PrivacySettings, given: Collection[str]) -> None:

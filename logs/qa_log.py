@@ -116,10 +116,10 @@ class QALog:
         if self.stamp is None:
             return
         with file_errors_named(self.path):
-            found = self.storage.stamp(self.path, file)
-        if found is None and file is None:
+            stamp = self.storage.stamp(self.path, file)
+        if stamp is None and file is None:
             raise LogReadError(f"log {self.path!r} is not there; bring it back, or correct its path")
-        if found not in (None, self.stamp):
+        if stamp not in (None, self.stamp):
             raise LogReadError(
                 f"log {self.path!r} was replaced or written to while it was read, so that rows would not be of the "
                 "content that was fingerprinted; leave it alone until the run has ended, and start the run again"
@@ -261,17 +261,17 @@ def file_errors_named(path: str) -> Iterator[None]:
     except MemoryError:
         raise
     except FileNotFoundError as error:
-        found = "is a link that leads nowhere" if "://" not in path and Path(path).is_symlink() else "is not there"
-        raise DataError(f"log {path!r} {found}; bring it back, or correct its path") from error
+        problem = "is a link that leads nowhere" if "://" not in path and Path(path).is_symlink() else "is not there"
+        raise DataError(f"log {path!r} {problem}; bring it back, or correct its path") from error
     except (OSError, pa.ArrowException) as error:
-        found = " ".join(str(error).split())
+        problem = " ".join(str(error).split())
         if isinstance(error, OSError) and error.errno in _OF_WRITING:
             raise temporary_file_failed(error) from error
         kind = DataError
         if isinstance(error, OSError):  # one of a local file without a number is Arrow's, of damage
             may_pass = "://" in path if error.errno is None else error.errno not in _LASTING
             kind = LogReadError if may_pass else DataError
-        raise kind(f"log {path!r} cannot be read: {found}; replace it, or leave it out") from error
+        raise kind(f"log {path!r} cannot be read: {problem}; replace it, or leave it out") from error
 
 
 def temporary_file_failed(error: Exception) -> RunError:
@@ -371,7 +371,7 @@ class TableLog:
         if self.row_count == 0:  # columns without a type are taken for what they should be
             types = {dict(self.options.columns).get("passages", "passages"): pa.list_(pa.string())}
             typed = (
-                one.with_type(types.get(one.name, pa.string())) if pa.types.is_null(one.type) else one for one in schema
+                col.with_type(types.get(col.name, pa.string())) if pa.types.is_null(col.type) else col for col in schema
             )
             schema = pa.schema(typed)
         try:
@@ -444,4 +444,4 @@ def in_python(message: str) -> str:
     message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
     message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
     message = message.replace(LESS_HINT, f"{LESS_HINT}, or raise max_text_chars")
-    return re.sub(r"--(columns|extra-columns)", lambda found: found[1].replace("-", "_"), message)
+    return re.sub(r"--(columns|extra-columns)", lambda match: match[1].replace("-", "_"), message)

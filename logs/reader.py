@@ -161,13 +161,13 @@ class ParquetReader:
             if begin == _ENCRYPTED:
                 raise DataError(_IS_ENCRYPTED) from error
             if begin not in _MAGIC:
-                found = "does not begin like one; name its format with --log-format, such as jsonl for JSON lines"
-                found = found if begin else "is empty: 0 bytes; write it anew, or remove it"
-                raise LogFormatError(f"should be a Parquet file, {found}") from error
-            found = " ".join(str(error).split())
-            if "flatbuffers" in found:
-                found = "a column is nested more than 100 levels deep, or the file is damaged"
-            raise DataError(f"should be readable Parquet, but its footer is not: {found}; write it anew") from error
+                problem = "does not begin like one; name its format with --log-format, such as jsonl for JSON lines"
+                problem = problem if begin else "is empty: 0 bytes; write it anew, or remove it"
+                raise LogFormatError(f"should be a Parquet file, {problem}") from error
+            problem = " ".join(str(error).split())
+            if "flatbuffers" in problem:
+                problem = "a column is nested more than 100 levels deep, or the file is damaged"
+            raise DataError(f"should be readable Parquet, but its footer is not: {problem}; write it anew") from error
 
 
 def open_parquet(file: BinaryIO) -> pq.ParquetFile:

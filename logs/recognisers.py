@@ -96,15 +96,15 @@ def digit_runs(text: str, *, fewest: int) -> Iterator[list[Group]]:
 
 def windows(text: str, groups: list[Group], first: int, *, fewest: int, most: int) -> list[tuple[int, str]]:
     """(index behind its last group, digits) of what begins with the group ``first``, the longest first."""
-    found: list[tuple[int, str]] = []
+    runs: list[tuple[int, str]] = []
     digits = ""
     for last in range(first, len(groups)):
         digits += text[slice(*groups[last])]
         if len(digits) > most:
             break
         if len(digits) >= fewest:
-            found.append((last + 1, digits))
-    return found[::-1]
+            runs.append((last + 1, digits))
+    return runs[::-1]
 
 
 REGIONS = (
@@ -162,7 +162,7 @@ def _end(text: str, groups: list[Group], first: int, lead: int, periods: frozens
     ends = windows(text, groups, first, fewest=_FEWEST, most=_MOST)
     if "+" in text[lead:start]:
         numbers = [(end, text[lead : groups[end - 1][1]]) for end, _ in ends]
-        on_one_line_first = sorted(numbers, key=lambda one: "\n" in one[1])
+        on_one_line_first = sorted(numbers, key=lambda pair: "\n" in pair[1])
         return next((end for end, number in on_one_line_first if _is_international(number)), None)
     if _is_letter(text[lead - 1 : lead]):
         return None

@@ -164,7 +164,7 @@ def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
     if (pc.max(sizes).as_py() or 0) <= most_bytes:
         return cast("list[RawText]", plain.to_pylist())
     pairs = zip(plain, sizes.to_pylist(), strict=True)
-    return [Unread(f"{size} bytes") if (size or 0) > most_bytes else one.as_py() for one, size in pairs]
+    return [Unread(f"{size} bytes") if (size or 0) > most_bytes else text.as_py() for text, size in pairs]
 
 
 def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
@@ -175,7 +175,7 @@ def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
         has = items.type.get_field_index(name) >= 0
         columns.append(text_values(pc.struct_field(items, name), most_bytes) if has else [None] * len(items))
     valid = items.is_valid().to_pylist()
-    return [RawPassage(*values) if there else None for there, *values in zip(valid, *columns, strict=True)]
+    return [RawPassage(*values) if is_set else None for is_set, *values in zip(valid, *columns, strict=True)]
 
 
 def _ranges_of(items: pa.Array, _: int) -> list[RawSpan | None]:
@@ -183,7 +183,7 @@ def _ranges_of(items: pa.Array, _: int) -> list[RawSpan | None]:
         return [None] * len(items)
     starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
     valid = items.is_valid().to_pylist()
-    return [(start, end) if there else None for there, start, end in zip(valid, starts, ends, strict=True)]
+    return [(start, end) if is_set else None for is_set, start, end in zip(valid, starts, ends, strict=True)]
 
 
 def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list[Any]:
@@ -208,15 +208,15 @@ def _extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
     try:
         if array.nbytes > MOST_CARRIED_BYTES and (size := array.slice(index, 1).nbytes) > MOST_CARRIED_BYTES:
             reason, expected = Reason.TEXT_TOO_LONG, f"values of at most {MOST_CARRIED_BYTES} bytes"
-            found = f"one of {size}"
+            actual = f"one of {size}"
         else:
             return _ticks(array[index]) if pa.types.is_temporal(array.type) else cast(object, array[index].as_py())
     except UnicodeDecodeError:
-        reason, expected, found = Reason.INVALID_UTF8, "UTF-8", "other bytes"
+        reason, expected, actual = Reason.INVALID_UTF8, "UTF-8", "other bytes"
     except (ValueError, OverflowError):
-        reason, expected, found = Reason.INVALID_VALUE, shown(array.type), "a value beyond it"
+        reason, expected, actual = Reason.INVALID_VALUE, shown(array.type), "a value beyond it"
     way_out = "clean the log, or leave it out of --extra-columns"
-    return RowFault(reason, f"column {name!r} should hold {expected}, holds {found}; {way_out}", column=name)
+    return RowFault(reason, f"column {name!r} should hold {expected}, holds {actual}; {way_out}", column=name)
 
 
 def _ticks(scalar: pa.Scalar) -> object:
@@ -262,7 +262,7 @@ class RowValidator:
             answer = self._answer(raw)
             answered_at = self._answered_at(raw.answered_at)
             raw_passages = raw.passages if isinstance(raw.passages, list) else []
-            notes = [EMPTY_PASSAGE] if any(one is None or one.text is None for one in raw_passages) else []
+            notes = [EMPTY_PASSAGE] if any(passage is None or passage.text is None for passage in raw_passages) else []
             if answered_at is None and raw.answered_at is not None:
                 notes.append(unreadable_moment(self.column_map.column_of("answered_at")))
             spans = self._target_spans(raw.target_spans, len(answer))
@@ -305,8 +305,8 @@ class RowValidator:
     def _answer(self, raw: RawRow) -> str:
         text = self._text("answer", raw.answer)
         if text is None or not text.strip():
-            found = "null" if text is None else "no character besides white space"
-            raise self._fault(Reason.EMPTY_ANSWER, "answer", "an answer", found, "leave such rows out of the log")
+            actual = "null" if text is None else "no character besides white space"
+            raise self._fault(Reason.EMPTY_ANSWER, "answer", "an answer", actual, "leave such rows out of the log")
         return text
 
     def _passages(self, raw: list[RawPassage | None] | Unread | None) -> tuple[Passage, ...]:
@@ -314,17 +314,17 @@ class RowValidator:
             raise self._long_list("passages", raw)
         way_out = "log what was retrieved"
         if not raw:
-            found = "null" if raw is None else "an empty list"
-            raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", found, way_out)
+            actual = "null" if raw is None else "an empty list"
+            raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", actual, way_out)
         passages = tuple(
             Passage("")
-            if one is None
+            if passage is None
             else Passage(
-                text=self._text("passages", one.text, f" in passage {index}") or "",
-                title=self._text("passages", one.title, f" in the title of passage {index}"),
-                passage_id=self._text("passages", one.passage_id, f" in the id of passage {index}"),
+                text=self._text("passages", passage.text, f" in passage {index}") or "",
+                title=self._text("passages", passage.title, f" in the title of passage {index}"),
+                passage_id=self._text("passages", passage.passage_id, f" in the id of passage {index}"),
             )
-            for index, one in enumerate(raw)
+            for index, passage in enumerate(raw)
         )
         if not any(passage.text.strip() for passage in passages):
             raise self._fault(Reason.NO_PASSAGES, "passages", "a passage with text", "white space only", way_out)
@@ -341,8 +341,8 @@ class RowValidator:
                 raise self._fault(Reason.MISSING_VALUE, "target_spans", expected, f"null in span {index}")
             if not 0 <= start < end <= length:
                 expected = f"code points with 0 <= char_start < char_end <= {length}, the answer's length"
-                found, way_out = f"[{start}, {end}) in span {index}", "count code points, not bytes or UTF-16 units"
-                raise self._fault(Reason.SPAN_OUT_OF_RANGE, "target_spans", expected, found, way_out)
+                actual, way_out = f"[{start}, {end}) in span {index}", "count code points, not bytes or UTF-16 units"
+                raise self._fault(Reason.SPAN_OUT_OF_RANGE, "target_spans", expected, actual, way_out)
             spans.append(CharRange(start, end))
         return tuple(spans) if raw else None
 
@@ -373,24 +373,24 @@ class RowValidator:
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            found = f"other bytes at byte {error.start}{where}"
-            raise self._fault(Reason.INVALID_UTF8, field, "UTF-8", found, "write the log anew as UTF-8") from None
+            actual = f"other bytes at byte {error.start}{where}"
+            raise self._fault(Reason.INVALID_UTF8, field, "UTF-8", actual, "write the log anew as UTF-8") from None
         if len(text) > self.max_text_chars:
             raise self._long_text(field, f"one of {len(text)}{where}")
         return text
 
-    def _long_text(self, field: str, found: str) -> RowFault:
+    def _long_text(self, field: str, actual: str) -> RowFault:
         expected = f"texts of at most {self.max_text_chars} code points, all of a row together"
-        return self._fault(Reason.TEXT_TOO_LONG, field, expected, found, LESS_HINT)
+        return self._fault(Reason.TEXT_TOO_LONG, field, expected, actual, LESS_HINT)
 
-    def _long_list(self, field: str, found: Unread) -> RowFault:
-        return self._fault(Reason.TEXT_TOO_LONG, field, f"at most {MOST_ITEMS} items", found.size, "log fewer")
+    def _long_list(self, field: str, unread: Unread) -> RowFault:
+        return self._fault(Reason.TEXT_TOO_LONG, field, f"at most {MOST_ITEMS} items", unread.size, "log fewer")
 
     def _fault(
-        self, reason: Reason, field: str, expected: str, found: str, way_out: str = "complete the log"
+        self, reason: Reason, field: str, expected: str, actual: str, way_out: str = "complete the log"
     ) -> RowFault:
         column = self.column_map.column_of(field)
-        return RowFault(reason, f"column {column!r} should hold {expected}, holds {found}; {way_out}", column=column)
+        return RowFault(reason, f"column {column!r} should hold {expected}, holds {actual}; {way_out}", column=column)
 
 
 def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
@@ -400,15 +400,15 @@ def check_size(record: QARecord, max_text_chars: int, *, column: str) -> None:
         RowFault: TEXT_TOO_LONG if question, passages with their titles, and answer have more than ``max_text_chars``
             code points together, or answer and passages make more than ``MOST_BYTE_PAIRS``; it names ``column``.
     """
-    texts = [record.question, record.answer, *(one.text for one in record.passages)]
-    chars = sum(map(len, texts)) + sum(len(one.title or "") for one in record.passages)
+    texts = [record.question, record.answer, *(passage.text for passage in record.passages)]
+    chars = sum(map(len, texts)) + sum(len(passage.title or "") for passage in record.passages)
     if chars > max_text_chars:
-        most, found, way_out = f"{max_text_chars} code points, all of a row together", str(chars), LESS_HINT
+        most, actual, way_out = f"{max_text_chars} code points, all of a row together", str(chars), LESS_HINT
     else:
         of_answer, *of_passages = (len(text.encode()) for text in texts[1:])
         if of_answer * sum(of_passages) <= MOST_BYTE_PAIRS:
             return
         most, way_out = f"{MOST_BYTE_PAIRS} pairs of bytes", "log fewer passages or a shorter answer"
-        found = f"{of_answer} in the answer times {sum(of_passages)} in the passages"
-    message = f"column {column!r} should hold, with question and answer, at most {most}, holds {found}; {way_out}"
+        actual = f"{of_answer} in the answer times {sum(of_passages)} in the passages"
+    message = f"column {column!r} should hold, with question and answer, at most {most}, holds {actual}; {way_out}"
     raise RowFault(Reason.TEXT_TOO_LONG, message, column=column)

@@ -247,9 +247,9 @@ def audit_groups() -> Mapping[str, list[Option]]:
 
 def setting_of_model(name: str) -> str:
     """Where a setting belongs that an audit leaves to the model, such as ``top_k``; empty if no name is like it."""
-    settings = [one.name for one in declared(AuditOptions).values() if one.in_directory]
-    own = {one.name for group in audit_groups().values() for one in group}
-    near = [one for one in get_close_matches(name, settings, n=1, cutoff=0.8) if one not in own]
+    settings = [option.name for option in declared(AuditOptions).values() if option.in_directory]
+    own = {option.name for group in audit_groups().values() for option in group}
+    near = [match for match in get_close_matches(name, settings, n=1, cutoff=0.8) if match not in own]
     return f"{near[0]} stands in the file of --attribution-config" if near else ""
 
 
@@ -331,7 +331,7 @@ def _check_run(options: AuditOptions) -> None:
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:
         flag = options.beam_arguments[0].partition("=")[0]
-        flags = [one.flag for group in audit_groups().values() for one in group]
+        flags = [option.flag for group in audit_groups().values() for option in group]
         meant = setting_of_model(flag.strip("-").replace("-", "_")) or did_you_mean(flag, flags)
         hint = meant or "see attribeam audit --help-all (Beam's own options are passed on with --runner only)"
         raise UsageError(f"unknown arguments: {' '.join(options.beam_arguments)}; {hint}")

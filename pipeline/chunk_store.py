@@ -227,10 +227,10 @@ class ChunkStore:
         version, which the run would remove; ``OSError`` if the output cannot be read.
         """
         planned = {chunk.name: chunk for chunk in chunks}
-        there = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
+        manifests = {**dict.fromkeys(self._recorded()), **self.committed.manifests_by_name()}
         lost = {
             name: manifest
-            for name, manifest in there.items()
+            for name, manifest in manifests.items()
             if name not in planned or (manifest is not None and not self._is_of(manifest, planned[name]))
         }
         if lost:
@@ -242,15 +242,15 @@ class ChunkStore:
         }
 
         def is_whole(name: str) -> bool:
-            manifest = there[name]
+            manifest = manifests[name]
             return manifest is not None and all(
                 sizes.get(file.path) == file.size_bytes and (not digests or self._has_digest(file))
                 for file in (manifest.evidence, manifest.dead_letters)
             )
 
-        whole = dict(zip(there, in_threads(is_whole, there), strict=True))
-        kept = {name: manifest for name, manifest in there.items() if manifest is not None and whole[name]}
-        return kept, [name for name in there if name not in kept]
+        whole = dict(zip(manifests, in_threads(is_whole, manifests), strict=True))
+        kept = {name: manifest for name, manifest in manifests.items() if manifest is not None and whole[name]}
+        return kept, [name for name in manifests if name not in kept]
 
     def keep_only(self, kept: Mapping[str, ChunkManifest]) -> None:
         """Remove what other runs and slower attempts left: results, then manifests, then files. Make the folders.
@@ -258,20 +258,20 @@ class ChunkStore:
         Raises ``OSError`` if something cannot be removed.
         """
         names = {f"{CHUNKS}/{name}.json" for name in kept}
-        names |= {file.path for one in kept.values() for file in (one.evidence, one.dead_letters)}
-        own = (
+        names |= {file.path for manifest in kept.values() for file in (manifest.evidence, manifest.dead_letters)}
+        listed = (
             f"{folder}/{name}"
             for folder in FOLDERS
             for name in sorted(self.storage.sizes(self.committed.path(folder)))
             if OWN_FOLDERS[folder].fullmatch(name)  # nothing hidden
         )
-        removed = [self.committed.path(name) for name in own if name not in names]
+        removed = [self.committed.path(name) for name in listed if name not in names]
         if removed:
             self.remove_results()
         self.storage.delete(removed)
         for folder in (self.root, self.committed.path(CHUNKS)):
-            there = self.storage.sizes(folder)
-            unfinished = [name for name in there if name.endswith(_MARK) or UNFINISHED.fullmatch(name)]
+            sizes = self.storage.sizes(folder)
+            unfinished = [name for name in sizes if name.endswith(_MARK) or UNFINISHED.fullmatch(name)]
             self.storage.delete([f"{folder.rstrip('/')}/{name}" for name in unfinished])
         self.storage.make_folders([self.committed.path(folder) for folder in FOLDERS])
 
@@ -333,11 +333,11 @@ class ChunkStore:
 
         Raises ``OSError`` if a manifest cannot be read.
         """
-        there = self.committed.manifests_by_name()
+        held = self.committed.manifests_by_name()
         return [
             name
-            for name, one in finished.items()
-            if (now := there.get(name)) is None or (now.evidence, now.dead_letters) != (one.evidence, one.dead_letters)
+            for name, done in finished.items()
+            if (now := held.get(name)) is None or (now.evidence, now.dead_letters) != (done.evidence, done.dead_letters)
         ]
 
     def mark_taken_up(self, chunk: Chunk) -> None:
@@ -374,7 +374,7 @@ class ChunkStore:
 
     def _refusal(self, lost: Mapping[str, ChunkManifest | None]) -> str:
         known = [manifest for manifest in lost.values() if manifest is not None]
-        rows, logs = sum(one.counts.rows for one in known), sorted({one.source_file for one in known})
+        rows, logs = sum(chunk.counts.rows for chunk in known), sorted({chunk.source_file for chunk in known})
         more = f" and {len(logs) - _NAMED_LOGS} more" if len(logs) > _NAMED_LOGS else ""
         named = f" of {', '.join(map(repr, logs[:_NAMED_LOGS]))}{more}" if logs else ""
         return (

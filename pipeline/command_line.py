@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error has it
     given = list(sys.argv[1:] if argv is None else argv)
-    command = next((one for one in COMMANDS if given[:1] == [one.name]), None)
+    command = next((command for command in COMMANDS if given[:1] == [command.name]), None)
     if command is None:
         _top_parser().parse_known_args(given[:1])  # which may end here, as for --help
         Messages(PROGRAM).say(_why_no_command(given[:1]))
@@ -138,8 +138,8 @@ def _why_no_command(given: Sequence[str]) -> str:
     names = [command.name for command in COMMANDS]
     there_are = f"there are: {', '.join(names)}; see {PROGRAM} --help"
     if not given or given[0].startswith("-"):
-        found = f", was: {given[0]!r}" if given else ", there is none"
-        return f"the first argument should be a command{found}; {there_are}"
+        actual = f", was: {given[0]!r}" if given else ", there is none"
+        return f"the first argument should be a command{actual}; {there_are}"
     near = get_close_matches(given[0], names, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return f"there is no command {given[0]!r}; {hint}{there_are}"

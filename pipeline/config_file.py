@@ -31,7 +31,7 @@ BEAM_ARGUMENTS = "beam_arguments"
 LEFT_OPEN: Mapping[str, object] = {"input": ("left-open",), "output": "left-open"}
 """What a command line usually adds, and what stands for it where a file is checked alone."""
 OPTIONS: Mapping[str, Option] = {
-    **{one.name: one for group in audit_groups().values() for one in group},
+    **{option.name: option for group in audit_groups().values() for option in group},
     BEAM_ARGUMENTS: declared(AuditOptions)[BEAM_ARGUMENTS],
 }
 """What a file may hold: the options of the command line, and what a Beam runner gets."""
@@ -89,7 +89,7 @@ def asked_console(argv: Sequence[str]) -> ConsoleKind:
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", nargs="?")
     path = finder.parse_known_args(argv)[0].config
-    if path is not None and not any(one.partition("=")[0] == CONSOLE_FLAG for one in argv):
+    if path is not None and not any(argument.partition("=")[0] == CONSOLE_FLAG for argument in argv):
         with suppress(OSError, ValueError):
             return ConsoleKind(str(_read_toml(path)[0].get("console")))
     return console_kind(argv)
@@ -109,16 +109,16 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
     entries: dict[str, ConfigEntry] = {}
     mistakes = []
     for key, written in content.items():
-        place = path + _line_of(key, text)
+        location = path + _line_of(key, text)
         try:
             name = _option_name(key)
             if name in entries:
                 raise ValueError(f"it is there twice, as {name} and {name.replace('_', '-')}; keep one of them")
             shown = _expanded(written, environment)
-            origin = place if shown == written else f"{place}, with variables of the environment"
+            origin = location if shown == written else f"{location}, with variables of the environment"
             entries[name] = ConfigEntry(_value(OPTIONS[name], shown), shown, origin)
         except (ValueError, argparse.ArgumentTypeError, UsageError, RecursionError) as error:
-            mistakes.append(f"{place}: {key}: {_TOO_DEEP if isinstance(error, RecursionError) else error}")
+            mistakes.append(f"{location}: {key}: {_TOO_DEEP if isinstance(error, RecursionError) else error}")
     if mistakes:
         raise UsageError(*mistakes)
     return ConfigFile(path, entries)
@@ -182,32 +182,32 @@ def _expanded(value: object, environment: Mapping[str, str]) -> object:
     return {name: _expanded(item, environment) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def _value(one: Option, shown: object) -> object:
+def _value(option: Option, shown: object) -> object:
     """The value of an option: what its text means, that of a list or table as the command line has it, or a number.
 
     Raises:
         ValueError, argparse.ArgumentTypeError: if it is not what the option wants.
     """
-    wanted, listed = one.expects, str(one.metavar).endswith(",...")
-    if one.name == BEAM_ARGUMENTS and isinstance(shown, dict):
+    wanted, listed = option.expects, str(option.metavar).endswith(",...")
+    if option.name == BEAM_ARGUMENTS and isinstance(shown, dict):
         return shown
-    if isinstance(shown, str) and not one.several:
-        return one.read(shown)
-    if one.several or listed:
+    if isinstance(shown, str) and not option.several:
+        return option.read(shown)
+    if option.several or listed:
         wanted = "a list of texts, or one text"
         texts = [shown] if isinstance(shown, str) else shown
-        if "=" in str(one.metavar):
+        if "=" in str(option.metavar):
             wanted = "a table of texts, or one text with commas"
             if isinstance(shown, dict) and all(isinstance(text, str) for text in shown.values()):
                 texts = [f"{name}={text}" for name, text in shown.items()]
         if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
-            if one.several:
-                return tuple(map(one.read, texts))
+            if option.several:
+                return tuple(map(option.read, texts))
             if any("," in text for text in texts):
                 raise ValueError(f"its parts should have no comma, was: {toml_value(shown)}")
-            return one.read(",".join(texts))
-    elif one.expects != TEXT:
-        return one.read(toml_value(shown))
+            return option.read(",".join(texts))
+    elif option.expects != TEXT:
+        return option.read(toml_value(shown))
     raise ValueError(f"should be {wanted}, was: {toml_value(shown)}")
 
 
@@ -241,7 +241,7 @@ def toml_value(value: object) -> str:
         escaped = value.replace("\\", r"\\").replace('"', r"\"")
         return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in escaped) + '"'
     if isinstance(value, Mapping):
-        pairs = (f"{toml_value(name)} = {toml_value(one)}" for name, one in value.items())
+        pairs = (f"{toml_value(name)} = {toml_value(item)}" for name, item in value.items())
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
     if isinstance(value, Sequence):
         return f"[{', '.join(map(toml_value, value))}]"
@@ -274,17 +274,17 @@ def _config_lines(config: ConfigFile) -> Iterator[str]:
     yield f"# Options of attribeam audit {__version__}, each with where its value comes from."
     for heading, options in {**audit_groups(), "what a Beam runner gets": [OPTIONS[BEAM_ARGUMENTS]]}.items():
         yield from ("", f"# {heading}")
-        for one in options:
-            yield _line(one, config)
+        for option in options:
+            yield _line(option, config)
 
 
-def _line(one: Option, config: ConfigFile) -> str:
-    name, entry = one.name, config.entries.get(one.name)
+def _line(option: Option, config: ConfigFile) -> str:
+    name, entry = option.name, config.entries.get(option.name)
     if entry is not None:
         value, origin = toml_value(entry.shown).replace("${", "$${"), entry.origin
-    elif one.default in (None, ""):
+    elif option.default in (None, ""):
         name, value = f"# {name}", "..."
-        origin = f"default: {one.default_in_words}" if one.default_in_words else "not set"
+        origin = f"default: {option.default_in_words}" if option.default_in_words else "not set"
     else:
-        value, origin = toml_value(one.default), "default"
+        value, origin = toml_value(option.default), "default"
     return f"{f'{name} = {value}':<44}  # {origin}"

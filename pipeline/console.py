@@ -210,7 +210,7 @@ def _row_lines(counts: AuditCounts) -> Iterator[str]:
     if counts.rows_unread:
         yield _count_line("    too long for the verdict", counts.rows_unread, counts.rows)
     yield _count_line("  dead-lettered", counts.dead_lettered, counts.rows)
-    for letter in sorted(counts.dead_letters, key=lambda one: (-one.rows, one.reason)):
+    for letter in sorted(counts.dead_letters, key=lambda letter: (-letter.rows, letter.reason)):
         yield _count_line(f"    {letter.reason}", letter.rows)
 
 
@@ -239,8 +239,8 @@ def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
 def _why_lines(metrics: RunMetrics, support: Support) -> Iterator[str]:
     """The supported claims by how, the unsupported ones by reason, where the verdict told, most first."""
     if metrics.evidence is not None:
-        told = {Support.SUPPORTED: metrics.evidence.hows, Support.UNSUPPORTED: metrics.evidence.reasons}
-        for why, claims in sorted(told.get(support, {}).items(), key=lambda one: (-one[1], one[0])):
+        counts = {Support.SUPPORTED: metrics.evidence.hows, Support.UNSUPPORTED: metrics.evidence.reasons}
+        for why, claims in sorted(counts.get(support, {}).items(), key=lambda pair: (-pair[1], pair[0])):
             yield _count_line(f"    {why}", claims)
 
 
@@ -276,8 +276,8 @@ def _remarks(metrics: RunMetrics) -> Iterator[str]:
     others = sum(count for (kind, _), count in evidence.spans.items() if kind != SpanKind.GIVEN)
     if others and manifest.options.get("span_kinds") == [SpanKind.GIVEN]:
         yield f"note: --spans given: {others:,} spans are the sentences of rows that give none"
-    if told := disagreement(evidence.told_claims, evidence.attended_claims):
-        yield f"warning: {told}"
+    if warning := disagreement(evidence.told_claims, evidence.attended_claims):
+        yield f"warning: {warning}"
 
 
 def _hints(counts: AuditCounts) -> Iterator[str]:

@@ -106,20 +106,20 @@ def check_input(
     """
     storage = storage or ArrowStorage()
     suffix = reader_named(settings.log_format).suffix
-    found = find_logs(patterns, suffix, storage, option="--input", version=table_version)
-    settings = replace(settings, tables=found.tables)
+    inputs = find_logs(patterns, suffix, storage, option="--input", version=table_version)
+    settings = replace(settings, tables=inputs.tables)
     try:
-        logs = [QALog(path, settings.log_options, storage).stamped() for path in found.paths]
+        logs = [QALog(path, settings.log_options, storage).stamped() for path in inputs.paths]
         checked = {log.path: log.check() for log in logs}
-        extra_fields = check_same_extra_fields({path: one.columns for path, one in checked.items()})
+        extra_fields = check_same_extra_fields({path: check.columns for path, check in checked.items()})
     except LogReadError as error:
         raise LogReadError(f"--input: {error}") from error
     except DataError as error:
         raise UsageError(f"--input: {error}") from error
-    if not any(one.column_names for one in checked.values()):
-        raise UsageError(f"--input: {found.paths[0]!r} has no row, nor has any other file; there is nothing to audit")
+    if not any(check.column_names for check in checked.values()):
+        raise UsageError(f"--input: {inputs.paths[0]!r} has no row, nor has any other file; there is nothing to audit")
     if tuple(settings.span_kinds) == (SpanKind.GIVEN,) and not any(
-        one.columns.has("target_spans") for one in checked.values()
+        check.columns.has("target_spans") for check in checked.values()
     ):
         raise UsageError(
             "--spans given needs rows that give spans, and no file has a column target_spans; name it with --columns "
@@ -127,7 +127,7 @@ def check_input(
         )
     _check_extra_fields(extra_fields, settings)
     files = tuple(CheckedFile(log, checked[log.path].row_count, checked[log.path].notes) for log in logs)
-    return InputCheck(files, extra_fields, (*found.notes,), settings)
+    return InputCheck(files, extra_fields, (*inputs.notes,), settings)
 
 
 def _check_extra_fields(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:

@@ -99,7 +99,7 @@ class AnswerTally:
         """Add one batch; its last answer may go on in the next."""
         answers = np.cumsum(_as_numpy(pc.equal(batch["span_index"], 0)))
         claims = _as_numpy(claim_mask(batch))
-        masks = [claims, *(claims & _as_numpy(pc.equal(batch["support"], one.value)) for one in VERDICTS)]
+        masks = [claims, *(claims & _as_numpy(pc.equal(batch["support"], support.value)) for support in VERDICTS)]
         last = int(answers[-1]) if len(answers) else 0
         columns = [np.bincount(answers, weights=mask, minlength=last + 1) for mask in masks]
         counts = np.stack(columns, axis=1).astype(np.float64)
@@ -272,7 +272,7 @@ class RunMetrics:
         """Target spans of one kind, claims or within one, of one support or all that have a verdict."""
         if self.evidence is None:
             return None
-        return sum(self.evidence.spans.get((kind, one), 0) for one in (VERDICTS if support is None else (support,)))
+        return sum(self.evidence.spans.get((kind, label), 0) for label in (VERDICTS if support is None else (support,)))
 
     @property
     def risks(self) -> RiskTotals:

@@ -103,7 +103,7 @@ def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Ite
         yield Family(name, unit, meaning, (Sample(metrics.value(metric)),))
     for name, unit, meaning, samples in _labelled(metrics):
         yield Family(name, unit, meaning, tuple(samples))
-    gates = tuple(Sample(float(one.failed), (("gate", str(one.gate)),)) for one in verdicts)
+    gates = tuple(Sample(float(verdict.failed), (("gate", str(verdict.gate)),)) for verdict in verdicts)
     yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
 
 
@@ -189,7 +189,7 @@ def metrics_fields(metrics: RunMetrics, verdicts: Sequence[GateVerdict] = ()) ->
         "standard_errors": metrics.standard_errors(),
         "groups": groups,
         "cut_passages": None if manifest.cut_passages is None else asdict(manifest.cut_passages),
-        "quality_gates": [{**asdict(one.gate), "value": one.value, "failed": one.failed} for one in verdicts],
+        "quality_gates": [{**asdict(item.gate), "value": item.value, "failed": item.failed} for item in verdicts],
     }
 
 
@@ -254,7 +254,7 @@ def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
     Raises ``UsageError`` if no installed package provides it.
     """
     if name == "otlp":
-        protocol = next((environment[one] for one in _PROTOCOLS if environment.get(one)), "http/protobuf")
+        protocol = next((environment[key] for key in _PROTOCOLS if environment.get(key)), "http/protobuf")
         name = f"otlp_proto_{protocol.partition('/')[0]}"
     from opentelemetry.sdk.metrics.export import MetricExporter
 

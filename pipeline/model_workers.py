@@ -204,8 +204,8 @@ def _run_block(block: bytes, method: Method, options: MethodOptions, models: Loa
         logging.info("a block failed", exc_info=True)
         if is_out_of_memory(error):
             raise MemoryError from error
-        told = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
-        return pickle.dumps(BlockReply(told, 0.0, 0.0))
+        failure = error if isinstance(error, MethodError) else f"{type(error).__name__}: {error}"
+        return pickle.dumps(BlockReply(failure, 0.0, 0.0))
 
 
 class ModelWorkerDiedError(Exception):

@@ -110,10 +110,10 @@ class OutputDirectory:
         )
 
     def _check_writable(self) -> None:
-        there = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
-        if not there.is_dir():
-            raise UsageError(self._unwritable(f"{str(there)!r} is no directory"))
-        for folder in (there, *(folder for folder in self._folders if folder.is_dir())):
+        base = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
+        if not base.is_dir():
+            raise UsageError(self._unwritable(f"{str(base)!r} is no directory"))
+        for folder in (base, *(folder for folder in self._folders if folder.is_dir())):
             if not os.access(folder, os.W_OK | os.X_OK):
                 raise UsageError(self._unwritable(f"{str(folder)!r} is not writable"))
 

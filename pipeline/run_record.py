@@ -60,7 +60,7 @@ def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest])
     notes: dict[str, Counter[str]] = defaultdict(Counter)
     for chunk in chunks:
         notes[chunk.source_file].update({note.note: note.rows for note in chunk.notes})
-    of_rows = {path: tuple(ReadingNote(*item) for item in sorted(found.items())) for path, found in notes.items()}
+    of_rows = {path: tuple(ReadingNote(*item) for item in sorted(counts.items())) for path, counts in notes.items()}
     return tuple(replace(file, notes=(*file.notes, *of_rows.get(file.path, ()))) for file in inputs)
 
 
@@ -122,7 +122,7 @@ class RunRecord:
             clock=clock,
             progress=progress,
             finished=finished,
-            earlier_rows=sum(one.counts.rows for one in finished.values()),
+            earlier_rows=sum(chunk.counts.rows for chunk in finished.values()),
         )
 
     @property
@@ -147,7 +147,7 @@ class RunRecord:
             if self.missing:
                 self.store.remove_results()
             finished = audit()
-            counts, rows = sum_counts(one.counts for one in finished.values()), self.plan.row_count
+            counts, rows = sum_counts(chunk.counts for chunk in finished.values()), self.plan.row_count
             if not (counts.is_reconciled and counts.rows == rows):
                 raise RunError(
                     f"the run does not reconcile: the input has {rows} rows, {counts.audited} were audited and "
@@ -168,7 +168,7 @@ class RunRecord:
         Raises ``OSError`` if they cannot be written.
         """
         seconds, load_seconds = self.clock.seconds, self.clock.load_seconds
-        counts = sum_counts(one.counts for one in finished.values())
+        counts = sum_counts(chunk.counts for chunk in finished.values())
         own_rows = max(0, counts.rows - self.earlier_rows)
         manifest = RunManifest(
             status=status,
@@ -185,8 +185,8 @@ class RunRecord:
             versions=package_versions(),
             counts=counts,
             chunks=tuple(sorted(finished)),
-            stages=sum_stage_seconds(one.stages for one in finished.values()),
-            cut_passages=cut_passages(merge_samples(one.passage_sample for one in finished.values())),
+            stages=sum_stage_seconds(chunk.stages for chunk in finished.values()),
+            cut_passages=cut_passages(merge_samples(chunk.passage_sample for chunk in finished.values())),
         )
         self.store.put(RUN_MANIFEST, manifest.to_json())
         if status in (RunStatus.FAILED, RunStatus.INTERRUPTED):

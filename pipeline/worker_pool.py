@@ -190,8 +190,8 @@ class RowIsolation:
             before = len(self.fatal_rows)
             self._bisect(rows, outcome)
             if len(self.fatal_rows) == before:
-                told = describe_failure(outcome, f"at {describe_rows(rows)}")
-                raise RunError(f"{told} None of the rows does so on its own: try fewer --rows-per-chunk.")
+                failure = describe_failure(outcome, f"at {describe_rows(rows)}")
+                raise RunError(f"{failure} None of the rows does so on its own: try fewer --rows-per-chunk.")
         return outcome
 
     def _bisect(self, rows: RowRange, death: WorkerDied) -> None:

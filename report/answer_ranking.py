@@ -119,15 +119,15 @@ class RiskTally:
         if not self._parts:
             return AnswerRanking({}, 0, 0, 0)
         answers, names = self.answers(), [*self.files]
-        wanted = {(self.files.get(one.source_file), one.source_row) for one in also}
+        wanted = {(self.files.get(source.source_file), source.source_row) for source in also}
         groups = [answers.filter(pc.equal(answers["group"], group)) for group in (_JUDGED, _REFUSAL, _NOT_JUDGED)]
         chosen = {
             RowSource(names[row["file"]], row["row"]): row["risk"]
-            for group, count in zip(groups, _shown_counts([one.num_rows for one in groups], size), strict=True)
+            for group, count in zip(groups, _shown_counts([group.num_rows for group in groups], size), strict=True)
             for row in _first(group, count, wanted)
         }
-        some = (pc.greater(answers[name], 0) for name in ("unsupported", "claims"))
-        flagged, with_claims = (pc.sum(one, min_count=0).as_py() for one in some)
+        columns = (pc.greater(answers[name], 0) for name in ("unsupported", "claims"))
+        flagged, with_claims = (pc.sum(column, min_count=0).as_py() for column in columns)
         judged = pc.count(answers["given"]).as_py() or with_claims
         return AnswerRanking(chosen, answers.num_rows, judged, flagged, pc.mean(answers["given"]).as_py())
 
@@ -142,8 +142,8 @@ def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | Non
 
 def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
     """The risk of each span, shape (spans,), 0 for what is no claim; without evidence mass it counts as of mass 0."""
-    codes = pc.index_in(batch["support"], value_set=pa.array([one.value for one in CLAIM_SUPPORTS]))
-    starts = np.array([*(_START_RISKS[one] for one in CLAIM_SUPPORTS), 0.0])
+    codes = pc.index_in(batch["support"], value_set=pa.array([support.value for support in CLAIM_SUPPORTS]))
+    starts = np.array([*(_START_RISKS[support] for support in CLAIM_SUPPORTS), 0.0])
     start = starts[pc.fill_null(codes, len(CLAIM_SUPPORTS)).to_numpy(zero_copy_only=False)]
     mass = pc.fill_null(batch["evidence_mass"], 0.0).to_numpy(zero_copy_only=False).astype(np.float64)
     return _risk(start, mass, pc.list_value_length(batch["unmatched_values"]).to_numpy(zero_copy_only=False) > 0)
@@ -224,10 +224,10 @@ class AuditComparison:
     @property
     def changed(self) -> list[RowSource]:
         """Rows of this audit whose answers changed, the largest change first: a verdict before a risk."""
-        changed = [one for one in self.answers.values() if one.change is not AnswerChange.SAME]
+        changed = [answer for answer in self.answers.values() if answer.change is not AnswerChange.SAME]
         risks = (AnswerChange.RISKIER, AnswerChange.LESS_RISKY)
-        changed.sort(key=lambda one: (one.change not in risks, abs(one.step)), reverse=True)
-        return [one.source for one in changed]
+        changed.sort(key=lambda answer: (answer.change not in risks, abs(answer.step)), reverse=True)
+        return [answer.source for answer in changed]
 
     def change_of(self, record_id: str) -> AnswerChange:
         """What became of an answer of this audit."""
@@ -237,14 +237,14 @@ class AuditComparison:
 
     def words(self) -> str:
         """The numbers of changes in a sentence's words, such as "2 newly flagged, 1 about the same"."""
-        counts = Counter(one.change for one in self.answers.values())
+        counts = Counter(answer.change for answer in self.answers.values())
         return ", ".join(f"{counts[change]:,} {change}" for change in AnswerChange if counts[change])
 
     def earlier_answers(self, record_ids: list[str]) -> dict[str, EmbeddedAnswer]:
         """Those of the answers that the earlier audit has, by id, as it saw them."""
-        found = audited_answers(self.earlier.evidence_of([one for one in record_ids if one in self.answers]))
-        shown = map(with_texts if self.shows_texts else without_texts, found)
-        return {one.record_id: EmbeddedAnswer(one, self.answers[one.record_id].risk_before, None) for one in shown}
+        answers = audited_answers(self.earlier.evidence_of([key for key in record_ids if key in self.answers]))
+        shown = map(with_texts if self.shows_texts else without_texts, answers)
+        return {item.record_id: EmbeddedAnswer(item, self.answers[item.record_id].risk_before, None) for item in shown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +264,12 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
     """
     all_now, all_before = _answers(audit), _answers(earlier)
     counts = [Counter(answers["record_id"].to_pylist()) for answers in (all_now, all_before)]
-    repeated = frozenset(record_id for one in counts for record_id, count in one.items() if count > 1)
+    repeated = frozenset(record_id for counter in counts for record_id, count in counter.items() if count > 1)
     ids = pa.array(sorted(repeated), pa.string())
     now, before = (all_.filter(pc.invert(pc.is_in(all_["record_id"], ids))) for all_ in (all_now, all_before))
     both = now.join(before, keys="record_id", right_suffix="_before", join_type="inner", use_threads=False)
     if not both.num_rows:
-        first = " and ".join(repr(min(one)) if one else "none" for one in reversed(counts))
+        first = " and ".join(repr(min(counter)) if counter else "none" for counter in reversed(counts))
         shared = (
             "has no record id that is unique in both and is one of" if repeated else "has none of the record ids of"
         )
@@ -279,7 +279,7 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
             f"{first}; name another audit, or leave --previous out"
         )
     answers = {row["record_id"]: _changed_answer(row) for row in both.to_pylist()}
-    hidden, hidden_before = (one.manifest.options.get("privacy", {}) for one in (audit, earlier))
+    hidden, hidden_before = (side.manifest.options.get("privacy", {}) for side in (audit, earlier))
     return AuditComparison(
         earlier=earlier,
         only_now=now.num_rows - len(answers),

@@ -121,8 +121,8 @@ class AuditDirectory:
         except (OSError, ValueError) as error:
             raise RunError(f"a chunk's manifest cannot be read: {error}; {_MEND}") from error
         _check_whole(committed, manifest, chunks)
-        evidence = tuple(committed.path(one.evidence.path) for one in chunks)
-        dead_letters = tuple(committed.path(one.dead_letters.path) for one in chunks)
+        evidence = tuple(committed.path(chunk.evidence.path) for chunk in chunks)
+        dead_letters = tuple(committed.path(chunk.dead_letters.path) for chunk in chunks)
         return cls(committed.root, committed.storage, manifest, chunks, evidence, dead_letters)
 
     @cached_property
@@ -137,8 +137,8 @@ class AuditDirectory:
         """All files that the audit consists of, and the logs that it read."""
         committed = CommittedChunks(self.root, self.storage)
         yield committed.path(RUN_MANIFEST)
-        yield from (committed.path(CHUNKS, f"{one.chunk}.json") for one in self.chunks)
-        yield from (*self.evidence_files, *self.dead_letter_files, *(one.path for one in self.manifest.inputs))
+        yield from (committed.path(CHUNKS, f"{chunk.chunk}.json") for chunk in self.chunks)
+        yield from (*self.evidence_files, *self.dead_letter_files, *(log.path for log in self.manifest.inputs))
 
     @property
     def incomplete(self) -> str | None:
@@ -267,19 +267,19 @@ def _read_manifest(committed: CommittedChunks) -> RunManifest:
 
 def _check_whole(committed: CommittedChunks, manifest: RunManifest, chunks: Sequence[ChunkManifest]) -> None:
     """Refuse an audit that lost a chunk's manifest after it was done, or whose files have other sizes."""
-    if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {one.chunk for one in chunks}):
+    if manifest.status is RunStatus.DONE and (lost := set(manifest.chunks) - {chunk.chunk for chunk in chunks}):
         raise RunError(
             f"{committed.root} should have {len(manifest.chunks)} finished chunks, but {len(lost)} have no manifest, "
             f"first {min(lost)}; {_MEND}"
         )
     sizes = cache(lambda folder: committed.storage.sizes(committed.path(folder)))
-    for file in (file for one in chunks for file in (one.evidence, one.dead_letters)):
+    for file in (file for chunk in chunks for file in (chunk.evidence, chunk.dead_letters)):
         folder, _, name = file.path.rpartition("/")
         size = sizes(folder).get(name)
         if size != file.size_bytes:
-            there = "it is missing" if size is None else f"it has {size:,}"
+            actual = "it is missing" if size is None else f"it has {size:,}"
             raise RunError(
-                f"{committed.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {there}; "
+                f"{committed.path(file.path)} should have {file.size_bytes:,} bytes as it was written, but {actual}; "
                 f"{_MEND}"
             )
 
@@ -293,10 +293,10 @@ def _checked(schema: pa.Schema, record: pa.Schema, path: str) -> pa.Schema:
     version = (schema.metadata or {}).get(b"attribeam.schema_version", b"none")
     check_version(version.decode(errors="replace"), path)
     for field in record:
-        found = schema.field(field.name) if schema.get_field_index(field.name) >= 0 else None
+        actual = schema.field(field.name) if schema.get_field_index(field.name) >= 0 else None
         may_be_null = field.nullable or field.name == "evidence_mass"  # if the method has none
-        if found is None or found.type != field.type or (found.nullable and not may_be_null):
-            is_now = "missing" if found is None else f"{found.type}{', perhaps null' if found.nullable else ''}"
+        if actual is None or actual.type != field.type or (actual.nullable and not may_be_null):
+            is_now = "missing" if actual is None else f"{actual.type}{', perhaps null' if actual.nullable else ''}"
             raise OSError(f"its column {field.name!r} should be {field.type}, is {is_now}")
     return schema
 

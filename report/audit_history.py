@@ -129,10 +129,10 @@ def read_entry(folder: Path) -> AuditEntry:
     counts = manifest.counts
     shares = {"dead_letter_share": counts.dead_lettered / counts.rows} if counts.rows else {}
     if counts.claim_count:
-        shares |= {f"{one}_share": counts.claims.get(one, 0) / counts.claim_count for one in VERDICTS}
+        shares |= {f"{support}_share": counts.claims.get(support, 0) / counts.claim_count for support in VERDICTS}
     entry = AuditEntry(
         name=name,
-        moment=_last_date(one.path for one in manifest.inputs) or _last_date([name]) or utc_moment(manifest.started_at),
+        moment=_last_date(log.path for log in manifest.inputs) or _last_date([name]) or utc_moment(manifest.started_at),
         status=str(manifest.status),
         rows=counts.rows,
         claims=counts.claim_count,
@@ -146,30 +146,30 @@ def read_entry(folder: Path) -> AuditEntry:
 
 def _last_date(paths: Iterable[str]) -> datetime | None:
     """The last of the days that paths name, such as ``date=2026-11-19``, ``20261119`` or ``2026/11/19``."""
-    found = []
+    days = []
     for digits in chain.from_iterable(map(_DATE.findall, paths)):
         with suppress(ValueError):
             year, month, day = map(int, digits)
-            found.append(datetime(year, month, day, tzinfo=UTC))
-    return max(found, default=None)
+            days.append(datetime(year, month, day, tzinfo=UTC))
+    return max(days, default=None)
 
 
 def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
     try:
-        found = read_json(_Metrics, _content(folder / _METRICS), extra="ignore")
+        facts = read_json(_Metrics, _content(folder / _METRICS), extra="ignore")
     except FileNotFoundError:
         return replace(entry, note="it has no metrics.json")
     except (OSError, ValueError):
         return replace(entry, note="metrics.json cannot be read")
-    if found.started_at != manifest.started_at:
+    if facts.started_at != manifest.started_at:
         return replace(entry, note="metrics.json is of another run")
     return replace(
         entry,
-        moment=entry.moment if found.answered_at is None else utc_moment(found.answered_at),
-        metrics={**entry.metrics, **{name: risk for name, risk in asdict(found.metrics).items() if risk is not None}},
-        errors=found.standard_errors,
-        groups={column: tuple(group.as_share() for group in groups) for column, groups in found.groups.items()},
-        failed_gates=tuple(str(gate) for gate in found.quality_gates if gate.failed),
+        moment=entry.moment if facts.answered_at is None else utc_moment(facts.answered_at),
+        metrics={**entry.metrics, **{name: risk for name, risk in asdict(facts.metrics).items() if risk is not None}},
+        errors=facts.standard_errors,
+        groups={column: tuple(group.as_share() for group in groups) for column, groups in facts.groups.items()},
+        failed_gates=tuple(str(gate) for gate in facts.quality_gates if gate.failed),
     )
 
 
@@ -292,14 +292,14 @@ def expected_ranges(entries: Sequence[AuditEntry], metric: str) -> list[Expected
 
 
 def _expected_range(before: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> ExpectedRange | None:
-    same = [one for one in before if one.configuration == entry.configuration]
+    same = [night for night in before if night.configuration == entry.configuration]
     reference = (same or before)[-BEFORE:]
-    values = [one.metrics[metric] for one in reference]
-    count, own = len(reference), entry.errors.get(metric)
-    errors = [one.errors[metric] for one in reference if metric in one.errors]
+    values = [night.metrics[metric] for night in reference]
+    count, own_error = len(reference), entry.errors.get(metric)
+    errors = [night.errors[metric] for night in reference if metric in night.errors]
     reaches = []
-    if reference and own is not None and len(errors) == count:
-        reaches.append(_LIMIT * sqrt(own**2 + sum(error**2 for error in errors) / count**2))
+    if reference and own_error is not None and len(errors) == count:
+        reaches.append(_LIMIT * sqrt(own_error**2 + sum(error**2 for error in errors) / count**2))
     if count >= _FEWEST_NIGHTS:
         reaches.append(_STUDENT[count - _FEWEST_NIGHTS] * sqrt(variance(values) * (1 + 1 / count)))
     if not reaches:

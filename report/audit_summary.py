@@ -61,7 +61,7 @@ def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | 
 
 
 def _log_remark(manifest: RunManifest, previous: RunManifest) -> Iterator[str]:
-    contents, earlier = ({file.sha256 for file in one.inputs} for one in (manifest, previous))
+    contents, earlier = ({file.sha256 for file in run.inputs} for run in (manifest, previous))
     if not contents & earlier:
         first = previous.inputs[0].path if previous.inputs else "none"
         yield f"read other logs, none of which this one read (the first is {first})"
@@ -78,7 +78,7 @@ def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple
     figures = (*_compared_figures(counts, before), *_run_figures(audit, before))
     if previous is None or previous.manifest.configuration == audit.manifest.configuration:
         return figures
-    return tuple(replace(one, change=one.change and replace(one.change, verdict="neutral")) for one in figures)
+    return tuple(replace(item, change=item.change and replace(item.change, verdict="neutral")) for item in figures)
 
 
 def citation_figures(citations: AgreementTally) -> Iterator[Figure]:
@@ -170,9 +170,9 @@ def audit_facts(audit: AuditDirectory) -> dict[str, list[tuple[str, str]]]:
     if manifest.counts.tokens is not None:
         run.append(("tokens", f"{manifest.counts.tokens:,}"))
     inputs = []
-    for one in manifest.inputs:
-        inputs.append((one.path, f"{one.row_count:,} rows, {one.size_bytes:,} bytes, sha256 {one.sha256[:16]}…"))
-        inputs.extend((f"{one.path}: how it was read", str(note)) for note in one.notes)
+    for file in manifest.inputs:
+        inputs.append((file.path, f"{file.row_count:,} rows, {file.size_bytes:,} bytes, sha256 {file.sha256[:16]}…"))
+        inputs.extend((f"{file.path}: how it was read", str(note)) for note in file.notes)
     return {
         "Run": run,
         "Models": [(_words(name), value) for name, value in manifest.models.items()],
@@ -200,7 +200,7 @@ def audit_title(audit: AuditDirectory) -> str:
 
     Several files are called by their folder; those of several folders are counted.
     """
-    paths = [PurePath(one.path) for one in audit.manifest.inputs]
+    paths = [PurePath(file.path) for file in audit.manifest.inputs]
     folders = {path.parent for path in paths}
     if len(paths) == 1 and not _PART_NAME.match(paths[0].name):
         return paths[0].name
@@ -233,7 +233,7 @@ def fitted_verdict(models: Mapping[str, str]) -> str:
 def audit_key(audit: AuditDirectory) -> str:
     """The audit's content as 16 hexadecimal digits; every report of the audit has the same."""
     manifest = audit.manifest
-    content = [manifest.configuration, *(one.sha256 for one in manifest.inputs)]
+    content = [manifest.configuration, *(file.sha256 for file in manifest.inputs)]
     return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
 
 
@@ -259,5 +259,5 @@ def no_proof(models: Mapping[str, str]) -> str:
 
 def _shares(models: Mapping[str, str], *names: str) -> list[str]:
     """The verdict's shares of these names in per cent; none where one is missing."""
-    found = [models.get(f"verdict_{name}") for name in names]
-    return [] if None in found else [f"{float(share or 0):.0%}" for share in found]
+    shares = [models.get(f"verdict_{name}") for name in names]
+    return [] if None in shares else [f"{float(share or 0):.0%}" for share in shares]

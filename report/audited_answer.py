@@ -62,10 +62,10 @@ class LogFile:
 
     def records(self, rows: Sequence[int]) -> Iterator[QARecord]:
         """The records of these rows, which ascend, without extra columns; rows that have none are left out."""
-        for one in self._log.outcomes(rows):
-            if isinstance(one, QARecord):
+        for outcome in self._log.outcomes(rows):
+            if isinstance(outcome, QARecord):
                 with suppress(SlowPatternError):
-                    yield masked_record(one, self.redactor)
+                    yield masked_record(outcome, self.redactor)
 
     def passage_ids(self) -> Iterator[pa.Table]:
         """The ids of rows' passages, batch by batch: ``row`` counts the rows of the batch, ``passage`` is a text."""
@@ -118,7 +118,7 @@ class AuditedLogs:
         no_texts = "the audit was made with --no-texts; give --texts to read them from the logs all the same"
         hidden = lost or (no_texts if redactor.settings.no_texts and not texts else None)
         options = _log_options(recorded)
-        files = {one.path: LogFile(one, options, audit.storage, redactor) for one in audit.manifest.inputs}
+        files = {file.path: LogFile(file, options, audit.storage, redactor) for file in audit.manifest.inputs}
         return cls(files, redactor, hidden, shows_ids=not lost)
 
     def answers(self, rows: frozenset[RowSource]) -> Iterator[QARecord]:
@@ -148,7 +148,7 @@ def _log_options(recorded: Mapping[str, object]) -> LogOptions:
         columns=tuple((str(name), str(column)) for name, column in columns) if isinstance(columns, list) else (),
         max_text_chars=longest if isinstance(longest, int) else default.max_text_chars,
         format=str(recorded.get("log_format", default.format)),
-        tables=tuple(TableVersion(**one) for one in recorded.get("tables", ())),  # type: ignore[attr-defined]
+        tables=tuple(TableVersion(**table) for table in recorded.get("tables", ())),  # type: ignore[attr-defined]
     )
 
 
@@ -189,7 +189,7 @@ class AuditedAnswer:
 
 def audited_answers(evidence: pa.Table) -> Iterator[AuditedAnswer]:
     """The answers of an evidence table whose rows ascend by file, row and span."""
-    for (file, row), rows in groupby(evidence_rows(evidence), key=lambda one: (one["source_file"], one["source_row"])):
+    for (file, row), rows in groupby(evidence_rows(evidence), key=lambda row: (row["source_file"], row["source_row"])):
         yield answer_of_rows(RowSource(file, row), list(rows))
 
 
@@ -250,7 +250,7 @@ def without_texts(answer: AuditedAnswer) -> AuditedAnswer:
 
 
 def _with_texts(span: SpanEvidence, record: QARecord | None) -> SpanEvidence:
-    pieces = [_position(one.chars) if record is None else _piece_text(one, record) for one in span.evidence]
+    pieces = [_position(piece.chars) if record is None else _piece_text(piece, record) for piece in span.evidence]
     return replace(
         span,
         text=_position(span.chars) if record is None else span.chars.of(record.answer),
@@ -291,21 +291,21 @@ def embedded_answers(
 ) -> Iterator[EmbeddedAnswer]:
     """The answers that have ``risks``, in that order; texts of over 400,000 characters in all are left out."""
     rows: dict[RowSource, list[EvidenceRow]] = {source: [] for source in risks}
-    files = pa.array(sorted({one.source_file for one in risks}), pa.string())
-    numbers = pa.array(sorted({one.source_row for one in risks}), pa.int64())
+    files = pa.array(sorted({source.source_file for source in risks}), pa.string())
+    numbers = pa.array(sorted({source.source_row for source in risks}), pa.int64())
     where = ds.field("source_row").isin(numbers) & ds.field("source_file").isin(files)
     for batch in audit.evidence_batches(where=where) if risks else ():
         for row in evidence_rows(batch):
             if (source := RowSource(row["source_file"], row["source_row"])) in rows:
                 rows[source].append(row)
-    texts = {one.source: one for one in logs.answers(frozenset(risks)) if _text_length(one) <= 400_000}
+    texts = {record.source: record for record in logs.answers(frozenset(risks)) if _text_length(record) <= 400_000}
     for source, risk in risks.items():
         answer = answer_of_rows(source, sorted(rows[source], key=lambda row: int(row["span_index"])))
         yield EmbeddedAnswer(with_texts(answer, texts.get(source)), risk, texts.get(source))
 
 
 def _text_length(record: QARecord) -> int:
-    texts = (part for one in record.passages for part in (one.text, one.title or ""))
+    texts = (part for passage in record.passages for part in (passage.text, passage.title or ""))
     return sum(map(len, (record.question, record.answer, *texts)))
 
 

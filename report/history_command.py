@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if arguments.output == STANDARD_OUTPUT:
             raise UsageError("--output should be a file for the page; the table goes to standard output")
         check_output(arguments.output)
-        check_apart(arguments.output, (one / name for one in audit_folders(arguments.folder) for name in READ_FILES))
+        check_apart(arguments.output, (path / name for path in audit_folders(arguments.folder) for name in READ_FILES))
     entries = read_history(arguments.folder)
     if arguments.by is not None and arguments.by not in (known := _column_values(entries)):
         if known:
@@ -70,9 +70,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output is not None:
         with as_private_as(audit_folders(arguments.folder)):
             write_lines(arguments.output, [history_page(arguments.folder, entries, Path(arguments.output))])
-    lines = (one.to_json() for one in entries) if arguments.jsonl else _lines(entries, alerts, arguments.by)
+    lines = (entry.to_json() for entry in entries) if arguments.jsonl else _lines(entries, alerts, arguments.by)
     write_lines(STANDARD_OUTPUT, (f"{line}\n" for line in lines))
-    newest = any(one.entry is entries[-1] and one.kind != "better" for one in alerts)
+    newest = any(alert.entry is entries[-1] and alert.kind != "better" for alert in alerts)
     return ExitCode.GATE_FAILED if newest and arguments.fail_on_alert else ExitCode.DONE
 
 
@@ -93,7 +93,7 @@ def _lines(entries: Sequence[AuditEntry], alerts: Sequence[Alert], column: str |
     if alerts:
         shown = alerts[-_MOST_ALERTS:]
         yield f"\nalerts, the last {len(shown)} of {len(alerts):,}"
-        yield from (f"{one.entry.when}  {one_line(one.entry.name)}: {one_line(one.text)}" for one in shown)
+        yield from (f"{alert.entry.when}  {one_line(alert.entry.name)}: {one_line(alert.text)}" for alert in shown)
 
 
 def _figure_cells(entry: AuditEntry, *, digits: int) -> Iterator[str]:
@@ -118,14 +118,14 @@ def _column_values(entries: Sequence[AuditEntry]) -> dict[str, list[tuple[str | 
     counts: defaultdict[str, Counter[str | None]] = defaultdict(Counter)
     for entry in entries:
         for column, groups in entry.groups.items():
-            counts[column].update({one.value: one.counts.spans for one in groups})
+            counts[column].update({group.value: group.counts.spans for group in groups})
     return {column: values.most_common(_MOST_VALUES) for column, values in counts.items()}
 
 
 def _unsupported_share(entry: AuditEntry, column: str, value: str | None) -> float | None:
     """That of the claims of one value; None if the audit has none of it."""
-    found = (one.counts for one in entry.groups.get(column, ()) if one.value == value and one.counts.spans)
-    return next((counts.unsupported_share for counts in found), None)
+    groups = (group.counts for group in entry.groups.get(column, ()) if group.value == value and group.counts.spans)
+    return next((counts.unsupported_share for counts in groups), None)
 
 
 # The page's drawings are plain SVG, so it needs no script: x is in percent, y in pixels.
@@ -146,13 +146,13 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
     """The page of the audits in a folder, oldest first, as it will lie at ``output``: links are relative to there."""
     alerts = find_alerts(entries)
     folder = output.absolute().parent
-    pages = {one.name: (root / one.name / PAGE).absolute() for one in entries if one.page}
+    pages = {entry.name: (root / entry.name / PAGE).absolute() for entry in entries if entry.page}
     links = {name: quote(os.path.relpath(page, folder), errors="surrogateescape") for name, page in pages.items()}
     drawn = entries[-MOST_DRAWN:]
-    done = [one for one in entries if one.is_done]
-    moments = [f"{one.moment.astimezone(UTC):%d %B %Y}".lstrip("0") for one in (entries[0], entries[-1])]
-    statuses = Counter(one.status for one in entries).most_common()
-    counted = [f"{len(entries):,} audit{'s' * (len(entries) != 1)}", *(f"{count:,} {one}" for one, count in statuses)]
+    done = [entry for entry in entries if entry.is_done]
+    moments = [f"{entry.moment.astimezone(UTC):%d %B %Y}".lstrip("0") for entry in (entries[0], entries[-1])]
+    statuses = Counter(entry.status for entry in entries).most_common()
+    counted = [f"{len(entries):,} audit{'s' * (len(entries) != 1)}", *(f"{count:,} {word}" for word, count in statuses)]
     bins = timeline(_by_hour(entries), narrowest="day")
     style = asset("assets/1_base.css", "assets/2_overview.css", "assets/history.css")
     return template("history.html.j2").render(
@@ -164,7 +164,7 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
         notes=tuple(_notes(entries, alerts)),
         nights_before=BEFORE,
         alerts=[
-            {**_row(one.entry, links), "kind": one.kind, "text": one.text} for one in reversed(alerts[-_MOST_LISTED:])
+            {**_row(row.entry, links), "kind": row.kind, "text": row.text} for row in reversed(alerts[-_MOST_LISTED:])
         ],
         metric_charts=[*_metric_charts(entries, drawn, alerts, links)],
         stack=_stack_chart(bins),
@@ -172,8 +172,8 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
         columns=[*_column_charts(drawn, links)],
         header=("date", "audit", "status", "rows", "claims", *WATCHED.values(), "failed gates"),
         rows=[
-            {**_row(one, links), "cells": (*_figure_cells(one, digits=2), "; ".join(one.failed_gates))}
-            for one in reversed(entries)
+            {**_row(entry, links), "cells": (*_figure_cells(entry, digits=2), "; ".join(entry.failed_gates))}
+            for entry in reversed(entries)
         ],
         height=HEIGHT,
         csp=security_policy(styles=[style]),
@@ -201,7 +201,7 @@ def _notes(entries: Sequence[AuditEntry], alerts: Sequence[Alert]) -> Iterator[s
         yield f"The drawings show the last {MOST_DRAWN} of {len(entries):,} audits; the bars and the table have all."
     if len(alerts) > _MOST_LISTED:
         yield f"The last {_MOST_LISTED} of {len(alerts):,} alerts are listed."
-    if lacking := sum(one.is_done and not one.errors for one in entries):
+    if lacking := sum(entry.is_done and not entry.errors for entry in entries):
         yield (
             f"{lacking:,} audits have no standard errors, so they are judged by how far the nights before lie from "
             "each other alone; the same attribeam audit command, run again, adds them."
@@ -219,10 +219,10 @@ def _metric_charts(
     entries: Sequence[AuditEntry], drawn: Sequence[AuditEntry], alerts: Sequence[Alert], links: Mapping[str, str]
 ) -> Iterator[_Chart]:
     for metric, words in WATCHED.items():
-        values = [(one, one.metrics[metric]) for one in drawn if one.is_done and metric in one.metrics]
+        values = [(entry, entry.metrics[metric]) for entry in drawn if entry.is_done and metric in entry.metrics]
         if values:
-            ranges = dict(zip((one.name for one in entries), expected_ranges(entries, metric), strict=True))
-            kinds = {one.entry.name: one.kind for one in alerts if one.metric == metric}
+            ranges = dict(zip((entry.name for entry in entries), expected_ranges(entries, metric), strict=True))
+            kinds = {alert.entry.name: alert.kind for alert in alerts if alert.metric == metric}
             sub = "a point an audit, and the range where it was expected"
             yield _trend(words.capitalize(), sub, values, links, ranges, kinds)
 
@@ -231,8 +231,8 @@ def _column_charts(entries: Sequence[AuditEntry], links: Mapping[str, str]) -> I
     for column, values in _column_values(entries).items():
         charts = []
         for value, claims in values:
-            shares = [(one, _unsupported_share(one, column, value)) for one in entries]
-            known = [(one, share) for one, share in shares if share is not None]
+            shares = [(entry, _unsupported_share(entry, column, value)) for entry in entries]
+            known = [(entry, share) for entry, share in shares if share is not None]
             charts.append(_trend(value or "none", f"{claims:,} claims in all", known, links, {}, {}))
         yield column, charts
 
@@ -248,7 +248,7 @@ def _trend(
     """A share of some audits; by their names ``links`` to their pages, expected ``ranges``, and ``kinds`` of alerts."""
     times = [entry.moment for entry, _ in values]
     width = (times[-1] - times[0]).total_seconds() if times else 0.0
-    highs = (one.high for entry, _ in values if (one := ranges.get(entry.name)) is not None)
+    highs = (band.high for entry, _ in values if (band := ranges.get(entry.name)) is not None)
     largest = max((*(value for _, value in values), *highs), default=0.0)
     step = next((step for step in _STEPS if largest <= 4 * step), _STEPS[-1])
     marks = []
@@ -266,7 +266,7 @@ def _trend(
         "heading": heading,
         "sub": sub,
         "marks": marks,
-        "lines": [(one["x"], one["y"], other["x"], other["y"]) for one, other in pairwise(marks)],
+        "lines": [(left["x"], left["y"], right["x"], right["y"]) for left, right in pairwise(marks)],
         "grid": _grid(step),
         "dates": [*_dates(times)],
         "band": round(min(60 / max(len(marks), 1), 2.4), 3),
@@ -297,9 +297,9 @@ def _dates(times: Sequence[datetime]) -> Iterator[tuple[float, str, str]]:
 
 def _by_hour(entries: Sequence[AuditEntry]) -> dict[datetime, SupportCounts]:
     hours: defaultdict[datetime, SupportCounts] = defaultdict(SupportCounts)
-    for one in entries:
-        if one.is_done and one.supports.spans:
-            hours[one.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += one.supports
+    for entry in entries:
+        if entry.is_done and entry.supports.spans:
+            hours[entry.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += entry.supports
     return hours
 
 
@@ -308,10 +308,10 @@ def _stack_chart(bins: Timeline) -> _Chart:
 
     ``bars`` are (support, x, width, y, height, title).
     """
-    starts = [datetime.fromisoformat(one.start) for one in bins.bins]
-    gap = min((later - one for one, later in pairwise(starts)), default=None)
+    starts = [datetime.fromisoformat(time_bin.start) for time_bin in bins.bins]
+    gap = min((later - earlier for earlier, later in pairwise(starts)), default=None)
     bars: list[tuple[str, float, float, float, float, str]] = []
-    for start, one in zip(starts, bins.bins, strict=True):
+    for start, time_bin in zip(starts, bins.bins, strict=True):
         x, width = 25.0, 50.0
         if gap is not None:
             total = starts[-1] + gap - starts[0]
@@ -319,8 +319,8 @@ def _stack_chart(bins: Timeline) -> _Chart:
         label = f"{'week of ' * (bins.unit == 'week')}{start:%Y-%m-%d}"
         below = 0.0
         for support in reversed(SUPPORTS):
-            number = int(getattr(one.counts, support))
-            share = number / one.counts.spans if one.counts.spans else 0.0
+            number = int(getattr(time_bin.counts, support))
+            share = number / time_bin.counts.spans if time_bin.counts.spans else 0.0
             height = round(share * (HEIGHT - _TOP), 1)
             title = f"{label}: {number:,} {support}, {share:.1%}"
             bar = (round(x + width * 0.08, 3), round(width * 0.84, 3), round(HEIGHT - below - height, 1), height, title)

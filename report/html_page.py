@@ -94,7 +94,7 @@ def html_page(
     }
     for name, written in shown.items():
         check_masked(f"the page's list of {name}", json.loads(written), logs.redactor.settings, logs.files)
-    moments = [datetime.fromisoformat(one.manifest.started_at) for one in (audit, previous) if one is not None]
+    moments = [datetime.fromisoformat(side.manifest.started_at) for side in (audit, previous) if side is not None]
     started = [f"{moment:%d %B %Y, %H:%M UTC}".lstrip("0") for moment in moments]
     style, scripts = asset(*_STYLES), [asset(name) for name in _SCRIPTS]
     return template("page.html.j2").render(
@@ -157,8 +157,8 @@ def _notes(
     manifest = audit.manifest
     if manifest.cut_passages is not None:
         yield f"{manifest.cut_passages}."
-    if told := disagreement(overview.evidence.told, overview.evidence.agreeing):
-        yield f"{told[0].upper()}{told[1:]}."
+    if warning := disagreement(overview.evidence.told, overview.evidence.agreeing):
+        yield f"{warning[0].upper()}{warning[1:]}."
     if previous is not None and (remark := comparison_remark(audit, previous)):
         yield remark
     if audit.incomplete:
@@ -199,13 +199,13 @@ def _answers_json(answers: Sequence[EmbeddedAnswer], comparison: AuditComparison
     """As many answers as fit into ``MAX_ANSWER_BYTES``; with a ``comparison``, what was said of them then."""
     items: list[str] = []
     size = with_text_count = 0
-    earlier = {} if comparison is None else comparison.earlier_answers([one.answer.record_id for one in answers])
+    earlier = {} if comparison is None else comparison.earlier_answers([answer.answer.record_id for answer in answers])
     for answer in answers:
-        found = _answer_json(answer)
+        fields = _answer_json(answer)
         if comparison is not None:
             record_id = answer.answer.record_id
-            found |= {"change": comparison.change_of(record_id), "before": _earlier_json(earlier.get(record_id))}
-        item = _compact_json(found)
+            fields |= {"change": comparison.change_of(record_id), "before": _earlier_json(earlier.get(record_id))}
+        item = _compact_json(fields)
         size += len(item.encode()) + 1
         if size > MAX_ANSWER_BYTES:
             break
@@ -215,7 +215,7 @@ def _answers_json(answers: Sequence[EmbeddedAnswer], comparison: AuditComparison
 
 
 def _plots_json(overview: Overview, worklist: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> str:
-    names = passage_names(one.texts for one in worklist if one.texts is not None)
+    names = passage_names(answer.texts for answer in worklist if answer.texts is not None)
     plots = ("timeline", "masses", "support_scores", "shares", "ranks")
     passages = overview.passages.result(retrieved_passages(logs), names)
     return _compact_json({**{name: getattr(overview, name) for name in plots}, "passages": passages})
@@ -244,7 +244,7 @@ def _answer_json(embedded: EmbeddedAnswer) -> dict[str, object]:
         "extra": embedded.extra_columns,
         "question": None if texts is None else texts.question,
         "answer": None if texts is None else texts.answer,
-        "passages": [{"id": one.passage_id, "title": one.title, "text": one.text} for one in passages],
+        "passages": [{"id": passage.passage_id, "title": passage.title, "text": passage.text} for passage in passages],
         "spans": [_span_json(span, positions, with_texts=texts is not None) for span in answer.spans],
     }
 
@@ -270,8 +270,8 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
         "kind": span.span_kind,
         "at": _range_json(span.chars),
         "text": None if with_texts else span.text,
-        "fact": [_range_json(one) for one in span.atomic_fact],
-        "evidence": [_piece_json(one, with_texts=with_texts) for one in span.evidence],
+        "fact": [_range_json(chars) for chars in span.atomic_fact],
+        "evidence": [_piece_json(piece, with_texts=with_texts) for piece in span.evidence],
         "scores": [_rounded(score) for score in span.passage_scores],
         "top": span.top_passage_index,
         "margin": _rounded(span.margin),
@@ -279,7 +279,7 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
         "isolated": span.evidence_isolated,
         "support": span.support,
         "unmatched": span.unmatched_values,
-        "words": [_range_json(one) for one in span.unsupported_words],
+        "words": [_range_json(chars) for chars in span.unsupported_words],
         "reason": span.reason,
         "expected": span.expected,
         "how": span.how,
@@ -291,8 +291,8 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
 
 def _piece_json(piece: EvidencePiece, *, with_texts: bool) -> list[object]:
     """Passage, 1 for its title or 0 for its text, range, score; then id and text if the page lacks the passages."""
-    place = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
-    return [*place, _rounded(piece.score), *(() if with_texts else (piece.passage_id, piece.text))]
+    position = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
+    return [*position, _rounded(piece.score), *(() if with_texts else (piece.passage_id, piece.text))]
 
 
 def _range_json(chars: CharRange) -> list[int]:

@@ -87,17 +87,17 @@ def argilla_record(record: QARecord, spans: Sequence[SpanEvidence]) -> dict[str,
     bits, such as an emoji, is shown as a square; offsets are those of the answer.
     """
     claims = _suggested(spans)
-    value = [{"label": str(one.support), "start": one.chars.char_start, "end": one.chars.char_end} for one in claims]
+    tags = [{"label": str(span.support), "start": span.chars.char_start, "end": span.chars.char_end} for span in claims]
     fields = {"question": record.question, "passages": _passages_text(record), ANSWER: record.answer}
     risk = {} if spans[0].answer_risk is None else {"risk": spans[0].answer_risk}
     # What is told of the claims beside their verdicts: each value once, and no names without any.
-    told = {name: dict.fromkeys(getattr(one, name) for one in claims) for name in ("reason", "expected", "how")}
-    named = {name: [value for value in values if value] for name, values in told.items() if any(values)}
+    facts = {name: dict.fromkeys(getattr(span, name) for span in claims) for name in ("reason", "expected", "how")}
+    named = {name: [value for value in values if value] for name, values in facts.items() if any(values)}
     return {
         "id": f"{record.source.source_file}:{record.source.source_row}",
         "fields": {name: re.sub("[\U00010000-\U0010ffff]", "\u25a1", text) for name, text in fields.items()},
         "metadata": _position(record) | risk | named,
-        "suggestions": {QUESTION: {"value": value, "score": None, "agent": AGENT}},
+        "suggestions": {QUESTION: {"value": tags, "score": None, "agent": AGENT}},
         "responses": {},
         "vectors": {},
     }
@@ -158,9 +158,9 @@ def run(arguments: argparse.Namespace) -> None:
     where = None if ids is None else ds.field("record_id").isin(pa.array(ids, pa.string()))
     ranking = rank_answers(audit, arguments.answers or (DEFAULT_ANSWERS if ids is None else sys.maxsize), where=where)
     answers = list(embedded_answers(audit, logs, ranking.riskiest))
-    whole = [(one.texts, one.answer.spans) for one in answers if one.texts is not None]
+    whole = [(embedded.texts, embedded.answer.spans) for embedded in answers if embedded.texts is not None]
     lost = []
-    if missing := [one.answer.source for one in answers if one.texts is None]:
+    if missing := [embedded.answer.source for embedded in answers if embedded.texts is None]:
         problems = "; ".join(logs.problems(frozenset(missing))) or "their texts are too long"
         lost.append(f"{len(missing)} answers are left out, {problems}")
     if ids is not None and ranking.answer_count < len(ids):
@@ -212,7 +212,7 @@ class Mark:
 
     def may_be_of(self, text: str) -> bool:
         """Whether this may be the marked text: its letters are (spreadsheets rewrite numbers), or one shows none."""
-        own, other = ("".join(filter(str.isalpha, one)).casefold() for one in (self.text, text))
+        own, other = ("".join(filter(str.isalpha, side)).casefold() for side in (self.text, text))
         return own == other or not own or not other or MASK in self.text + text
 
 
@@ -238,13 +238,13 @@ class MergedMarks:
     pairs: Mapping[tuple[str, str], Sequence[tuple[bool, bool]]]
 
 
-_Place = tuple[str, CharRange | None, RowSource | None]
+_Target = tuple[str, CharRange | None, RowSource | None]
 """Id, place in the answer and row: what a mark is on."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    place: _Place
+class _Vote:
+    target: _Target
     supported: bool | None
     reviewer: str
     moment: str
@@ -256,15 +256,15 @@ def read_marks(files: Sequence[Path]) -> Marks:
 
     Raises ``DataError`` if a file cannot be read, or a row is not a mark; it names file, row and field.
     """
-    said = [*_marks_in(files)]
+    votes = [*_marks_in(files)]
     marks, disputed = [], 0
-    for (name, chars, source), own in _newest(said).items():
-        labels = {one.supported for one in own if one.supported is not None}
+    for (name, chars, source), newest in _newest(votes).items():
+        labels = {vote.supported for vote in newest if vote.supported is not None}
         disputed += len(labels) > 1
         if len(labels) == 1:
-            text = next(one.row.get("text") for one in own if one.supported is not None)
+            text = next(vote.row.get("text") for vote in newest if vote.supported is not None)
             marks.append(Mark(name, chars, labels == {True}, source, str(text or "")))
-    return Marks(tuple(marks), silent=sum(one.supported is None for one in said), disputed=disputed)
+    return Marks(tuple(marks), silent=sum(vote.supported is None for vote in votes), disputed=disputed)
 
 
 def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
@@ -273,21 +273,21 @@ def merge_marks(files: Sequence[Path], *, moment: str) -> MergedMarks:
     Such a row has no label, and its note says who says what; the page's filter of marks lists them. Rows are dated
     ``moment`` (ISO 8601), so that a page takes them for newer than its own. Raises as ``read_marks``.
     """
-    by_place = _newest(_marks_in(files))
+    targets = _newest(_marks_in(files))
     rows, disputed = [], 0
-    for own in by_place.values():
-        named = sorted((one for one in own if one.supported is not None), key=lambda one: one.reviewer)
-        row = dict(max(named or own, key=lambda one: one.moment).row)
-        row |= {"reviewer": ", ".join(sorted(one.reviewer for one in own)), "marked_at": moment}
-        if len({one.supported for one in named}) > 1:
-            words = (f"{one.reviewer}: {SUPPORTED if one.supported else UNSUPPORTED}" for one in named)
+    for newest in targets.values():
+        named = sorted((vote for vote in newest if vote.supported is not None), key=lambda vote: vote.reviewer)
+        row = dict(max(named or newest, key=lambda vote: vote.moment).row)
+        row |= {"reviewer": ", ".join(sorted(vote.reviewer for vote in newest)), "marked_at": moment}
+        if len({vote.supported for vote in named}) > 1:
+            words = (f"{vote.reviewer}: {SUPPORTED if vote.supported else UNSUPPORTED}" for vote in named)
             row |= {"mark": "unsure", "label": None, "note": f"disputed; {', '.join(words)}"}
             disputed += 1
         rows.append(row)
-    labels = [{one.reviewer: one.supported for one in own if one.supported is not None} for own in by_place.values()]
-    reviewers = sorted({name for one in labels for name in one})
+    labels = [{vote.reviewer: vote.supported for vote in own if vote.supported is not None} for own in targets.values()]
+    reviewers = sorted({name for votes in labels for name in votes})
     pairs = {
-        (first, second): [(one[first], one[second]) for one in labels if first in one and second in one]
+        (first, second): [(votes[first], votes[second]) for votes in labels if first in votes and second in votes]
         for first, second in combinations(reviewers, 2)
     }
     return MergedMarks(tuple(rows), disputed, labels, {names: both for names, both in pairs.items() if both})
@@ -297,7 +297,7 @@ def cohen_kappa(labels: Sequence[tuple[bool, bool]]) -> float:
     """How far two reviewers agree beyond what chance gives them, at most 1; 1 where both have but one label."""
     first, second = (fmean(both) for both in zip(*labels, strict=True))
     chance = first * second + (1 - first) * (1 - second)
-    return (fmean(one == other for one, other in labels) - chance) / (1 - chance) if chance < 1 else 1.0
+    return (fmean(left == right for left, right in labels) - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def krippendorff_alpha(labels: Sequence[Mapping[str, bool]]) -> float:
@@ -308,24 +308,24 @@ def krippendorff_alpha(labels: Sequence[Mapping[str, bool]]) -> float:
     """
     from krippendorff import alpha
 
-    several = [one for one in labels if len(one) > 1]
+    several = [votes for votes in labels if len(votes) > 1]
     if not several:
         return math.nan
-    if len({label for one in several for label in one.values()}) == 1:
+    if len({label for votes in several for label in votes.values()}) == 1:
         return 1.0
-    reviewers = sorted({name for one in several for name in one})
-    table = [[float(one[name]) if name in one else math.nan for one in several] for name in reviewers]
+    reviewers = sorted({name for votes in several for name in votes})
+    table = [[float(votes[name]) if name in votes else math.nan for votes in several] for name in reviewers]
     return float(alpha(reliability_data=table, level_of_measurement="nominal"))
 
 
-def _newest(said: Iterable[_Said]) -> dict[_Place, list[_Said]]:
+def _newest(votes: Iterable[_Vote]) -> dict[_Target, list[_Vote]]:
     """The newest mark of each reviewer, by place."""
-    newest: dict[_Place, dict[str, _Said]] = {}
-    for one in said:
-        own = newest.setdefault(one.place, {})
-        if one.reviewer not in own or own[one.reviewer].moment <= one.moment:
-            own[one.reviewer] = one
-    return {place: [*own.values()] for place, own in newest.items()}
+    newest: dict[_Target, dict[str, _Vote]] = {}
+    for vote in votes:
+        newest_here = newest.setdefault(vote.target, {})
+        if vote.reviewer not in newest_here or newest_here[vote.reviewer].moment <= vote.moment:
+            newest_here[vote.reviewer] = vote
+    return {target: [*own.values()] for target, own in newest.items()}
 
 
 def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSource]]) -> dict[RowSource, list[Mark]]:
@@ -340,18 +340,18 @@ def marks_by_answer(marks: Iterable[Mark], answers: Iterable[tuple[str, RowSourc
     by_id: defaultdict[str, list[Mark]] = defaultdict(list)
     for mark in marks:
         by_id[mark.record_id].append(mark)
-    found: dict[RowSource, list[Mark]] = {}
+    by_row: dict[RowSource, list[Mark]] = {}
     for record_id, own in by_id.items():
         sources = rows[record_id]
         is_one = len(sources) == 1 and len({mark.source for mark in own} - {None}) <= 1
         for mark in own:
-            place = next(iter(sources)) if is_one else mark.source
-            if place is not None and place in sources:
-                found.setdefault(place, []).append(mark)
-    return found
+            row = next(iter(sources)) if is_one else mark.source
+            if row is not None and row in sources:
+                by_row.setdefault(row, []).append(mark)
+    return by_row
 
 
-def _marks_in(files: Sequence[Path]) -> Iterator[_Said]:
+def _marks_in(files: Sequence[Path]) -> Iterator[_Vote]:
     stems = [file.stem for file in files]
     for file in files:
         name = file.stem if stems.count(file.stem) == 1 else str(file)
@@ -361,10 +361,10 @@ def _marks_in(files: Sequence[Path]) -> Iterator[_Said]:
                     f"marks file {file} should have the columns {' and '.join(_NEEDED)}, lacks "
                     f"{' and '.join(missing)}; save the marks on a page that this version wrote (Marks, Save as)"
                 )
-            yield _said(row, f"marks file {file}, row {number}", name)
+            yield _vote(row, f"marks file {file}, row {number}", name)
 
 
-def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
+def _vote(row: Mapping[str, object], where: str, reviewer: str) -> _Vote:
     record_id, label = row.get("record_id"), row.get("label") or None
     # JSON may hold a half of a character, which no id of an audit has.
     if not isinstance(record_id, str) or not record_id or re.search("[\ud800-\udfff]", record_id):
@@ -386,7 +386,7 @@ def _said(row: Mapping[str, object], where: str, reviewer: str) -> _Said:
         raise DataError(f"{where}: source_row should be the number of a row, was: {number!r}") from error
     supported = None if label is None else label == SUPPORTED
     moment = str(row.get("marked_at") or "")
-    return _Said((record_id, chars, source), supported, str(row.get("reviewer") or reviewer), moment, row)
+    return _Vote((record_id, chars, source), supported, str(row.get("reviewer") or reviewer), moment, row)
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, object]]:
@@ -429,7 +429,7 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
 def _parquet_rows(file: Path) -> Iterator[Mapping[str, object]]:
     """Rows of a Parquet file; times, which Python's own could not hold, become texts as in the other formats."""
     table = pq.read_table(file, columns=[name for name in pq.read_schema(file).names if name in _COLUMNS])
-    columns = [_iso_texts(one) if pa.types.is_temporal(one.type) else one for one in table.columns]
+    columns = [_iso_texts(column) if pa.types.is_temporal(column.type) else column for column in table.columns]
     yield from pa.table(columns, names=table.column_names).to_pylist()
 
 

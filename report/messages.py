@@ -208,7 +208,7 @@ TEXT_MESSAGES = Messages()
 def console_kind(argv: Sequence[str]) -> ConsoleKind:
     """What ``--console`` asks for among arguments that are not parsed yet; text if it is not there, or unknown."""
     asked = [value for flag, value in pairwise(argv) if flag == CONSOLE_FLAG]
-    asked += [one.partition("=")[2] for one in argv if one.startswith(f"{CONSOLE_FLAG}=")]
+    asked += [argument.partition("=")[2] for argument in argv if argument.startswith(f"{CONSOLE_FLAG}=")]
     return ConsoleKind.JSON if ConsoleKind.JSON in asked[-1:] else ConsoleKind.TEXT
 
 

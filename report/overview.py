@@ -105,7 +105,7 @@ class TimelineTally(SupportTally):
         """As ``timeline``."""
         counts = dict(self.counts)
         undated = counts.pop(None, SupportCounts()).spans
-        return timeline({_FIRST_MOMENT + timedelta(hours=hours): one for hours, one in counts.items()}, undated=undated)
+        return timeline({_FIRST_MOMENT + timedelta(hours=hour): item for hour, item in counts.items()}, undated=undated)
 
 
 def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narrowest: str = "hour") -> Timeline:
@@ -117,8 +117,8 @@ def timeline(counts: Mapping[datetime, SupportCounts], *, undated: int = 0, narr
     for unit in units[units.index(narrowest) :]:
         width, start_of = _UNITS[unit]
         bins: defaultdict[datetime, SupportCounts] = defaultdict(SupportCounts)
-        for hour, one in counts.items():
-            bins[start_of(hour)] += one
+        for hour, support_counts in counts.items():
+            bins[start_of(hour)] += support_counts
         if not bins or (max(bins) - min(bins)) / width < MAX_TIME_BINS:
             break
     return Timeline(unit, tuple(TimeBin(start.isoformat(), bins[start]) for start in sorted(bins)), undated)
@@ -241,15 +241,15 @@ def passage_names(records: Iterable[QARecord]) -> PassageNames:
     rows: Counter[str] = Counter()
     texts: defaultdict[str, set[int]] = defaultdict(set)
     for record in records:
-        own = {one.passage_id: one for one in record.passages if one.passage_id is not None}
-        rows.update(own.keys())
-        for passage_id, passage in own.items():
+        passages = {passage.passage_id: passage for passage in record.passages if passage.passage_id is not None}
+        rows.update(passages.keys())
+        for passage_id, passage in passages.items():
             texts[passage_id].add(hash(passage.text))
             if passage.title:
                 titles.setdefault(passage_id, passage.title)
     repeated = [passage_id for passage_id, count in rows.items() if count > 1]
     votes = Counter(map(_shape, repeated))
-    per_row = Counter(_shape(one) for one in repeated if len(texts[one]) > max(1, rows[one] / 2))
+    per_row = Counter(_shape(key) for key in repeated if len(texts[key]) > max(1, rows[key] / 2))
     return PassageNames(titles, frozenset(shape for shape, count in per_row.items() if count > votes[shape] / 2))
 
 
@@ -278,12 +278,12 @@ _FEWEST_TOLD, _USUAL_AGREEMENT = 20, 0.75
 """Evidence of the bundled attributor lies with the words of 88% of such claims or more on every set we know."""
 
 
-def disagreement(told: int, agreeing: int) -> str | None:
-    """What to say if, of ``told`` claims whose words passages have, evidence often lies elsewhere; else None."""
-    if told < _FEWEST_TOLD or agreeing >= _USUAL_AGREEMENT * told:
+def disagreement(count: int, agreeing: int) -> str | None:
+    """What to say if, of ``count`` claims whose words passages have, evidence often lies elsewhere; else None."""
+    if count < _FEWEST_TOLD or agreeing >= _USUAL_AGREEMENT * count:
         return None
     return (
-        f"evidence and words disagree: for {told - agreeing:,} of {told:,} claims whose words the passages have, the "
+        f"evidence and words disagree: for {count - agreeing:,} of {count:,} claims whose words the passages have, the "
         "evidence lies elsewhere; the model or method hardly looks at what the answers draw on, see docs/models.md"
     )
 
@@ -380,9 +380,9 @@ class PassageTally:
         known = retrieved or {}
         every = {*self._answers, *known}
         uses = [
-            PassageUse(one, self._answers[one], known.get(one) if retrieved else None, names.titles.get(one))
-            for one in every
-            if not names.is_per_row(one)
+            PassageUse(key, self._answers[key], known.get(key) if retrieved else None, names.titles.get(key))
+            for key in every
+            if not names.is_per_row(key)
         ]
         most = sorted((use for use in uses if use.answers), key=lambda use: (-use.answers, use.passage_id))
         least = [use for use in uses if use.retrieved and use.retrieved > use.answers]
@@ -402,8 +402,8 @@ def retrieved_passages(logs: AuditedLogs) -> Counter[str] | None:
     for file in logs.files.values():
         for ids in file.passage_ids():
             distinct = ids.group_by(["row", "passage"]).aggregate([])
-            found = pc.value_counts(distinct["passage"].drop_null())
-            counts.update({one["values"]: one["counts"] for one in found.to_pylist()})
+            pairs = pc.value_counts(distinct["passage"].drop_null())
+            counts.update({pair["values"]: pair["counts"] for pair in pairs.to_pylist()})
     return counts
 
 

@@ -247,16 +247,16 @@ def digest_lines(audit: AuditDirectory, *, answers: int, texts: bool = False) ->
     if ranking.answer_count:
         yield f"\n## The {len(ranking.riskiest):,} riskiest of {ranking.answer_count:,} audited answers\n"
     embedded = embedded_answers(audit, AuditedLogs.of(audit, texts=texts), ranking.riskiest)
-    for number, one in enumerate(embedded, start=1):
-        yield from _answer(number, one)
+    for number, answer in enumerate(embedded, start=1):
+        yield from _answer(number, answer)
 
 
 def _figures(audit: AuditDirectory) -> Iterator[str]:
     manifest, counts = audit.manifest, audit.counts
-    inputs = ", ".join(escape_markdown(one.path) for one in manifest.inputs)
+    inputs = ", ".join(escape_markdown(file.path) for file in manifest.inputs)
     yield f"# Audit of {inputs}\n"
     yield f"Status: {manifest.status}, started at {manifest.started_at}, attribeam {manifest.attribeam_version}.\n"
-    notes = [str(note) for one in manifest.inputs for note in one.notes]
+    notes = [str(note) for file in manifest.inputs for note in file.notes]
     cut = [] if manifest.cut_passages is None else [str(manifest.cut_passages)]
     yield from (f"- {escape_markdown(note)}\n" for note in (*cut, *notes))
     yield "| | | share |\n|---|---:|---:|"
@@ -279,17 +279,17 @@ def _figures(audit: AuditDirectory) -> Iterator[str]:
         yield f"| {name} | {count:,} | {f'{count / whole:.1%}' if whole else ''} |"
 
 
-def _answer(number: int, one: EmbeddedAnswer) -> Iterator[str]:
-    answer = one.answer
+def _answer(number: int, embedded: EmbeddedAnswer) -> Iterator[str]:
+    answer = embedded.answer
     standing = f"not judged: {', '.join(answer.not_judged) or 'nothing in it can be'}"
-    if one.risk is not None:
+    if embedded.risk is not None:
         kinds = {AnswerKind.REFUSAL: ", a refusal", AnswerKind.PARTIAL: ", refuses in part"}
-        standing = f"risk {one.risk:.2f}{kinds.get(answer.kind, '')}"
+        standing = f"risk {embedded.risk:.2f}{kinds.get(answer.kind, '')}"
     yield f"### {number}. {escape_markdown(answer.record_id)} ({standing})\n"
     facts = "".join(f", {escape_markdown(fact)}" for fact in (answer.moment, answer.generator) if fact is not None)
     yield f"{escape_markdown(answer.source.source_file)}, row {answer.source.source_row}{facts}\n"
-    if one.texts is not None:
-        for title, text in (("Question", one.texts.question), ("Answer", one.texts.answer)):
+    if embedded.texts is not None:
+        for title, text in (("Question", embedded.texts.question), ("Answer", embedded.texts.answer)):
             yield f"> **{title}:**"
             yield from (f"> {escape_markdown(line)}  " for line in harmless(text).split("\n"))
             yield ""

@@ -185,8 +185,8 @@ class AnswerView:
         rest = len(span.evidence) - self.max_pieces
         for number, piece in enumerate(span.evidence[: self.max_pieces], start=1):
             more = f" (+{rest}, see --evidence)" if rest > 0 and number == self.max_pieces else ""
-            place = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''} {piece.score:.2f}"
-            yield Text(f"{_INDENT}{place} ").append(_cut(piece.text), "cyan").append(more, _QUIET)
+            position = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''} {piece.score:.2f}"
+            yield Text(f"{_INDENT}{position} ").append(_cut(piece.text), "cyan").append(more, _QUIET)
         if not span.evidence:
             yield Text(f"{_INDENT}no evidence", style=_QUIET)
 
@@ -257,7 +257,7 @@ def marked_lines(text: str, marks: Sequence[Mark], *, width: int) -> Iterator[tu
     """The styled lines of ``text``, at most ``width`` cells wide, and the letters below each, empty if none is."""
     shown = harmless(text)
     seen: list[Mark | None] = [None] * len(shown)
-    for mark in sorted(marks, key=lambda one: (one.rank, one.chars.char_start)):
+    for mark in sorted(marks, key=lambda mark: (mark.rank, mark.chars.char_start)):
         start, end = mark.chars.char_start, min(mark.chars.char_end, len(shown))
         seen[start:end] = [mark] * (end - start)
     letters = _letters(shown, seen, marks)

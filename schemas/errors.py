@@ -88,14 +88,14 @@ class LeakError(RunError):
 SCHEMA_VERSION = "1.2"
 
 
-def check_version(found: str, place: str) -> None:
-    """Refuse a file of another version; ``place`` is its name in the error.
+def check_version(version: str, name: str) -> None:
+    """Refuse a file of another version; ``name`` is its name in the error.
 
     Raises:
-        SchemaVersionError: if ``found`` is not ``SCHEMA_VERSION``.
+        SchemaVersionError: if ``version`` is not ``SCHEMA_VERSION``.
     """
-    if found != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise SchemaVersionError(
-            f"{place} is of schema version {found!r}, but only files of version {SCHEMA_VERSION!r} can be read; audit "
+            f"{name} is of schema version {version!r}, but only files of version {SCHEMA_VERSION!r} can be read; audit "
             "its logs again, into another --output or with --overwrite"
         )

@@ -61,8 +61,8 @@ def span_html(span: SpanEvidence) -> str:
 
 def answer_html(record: QARecord, spans: Sequence[SpanEvidence]) -> str:
     """An answer with its claims, and its passages with what supports them."""
-    claims = sorted((one for one in spans if one.is_claim), key=lambda one: one.chars)
-    others = sorted((one for one in spans if one.is_counted and not one.is_claim), key=lambda one: one.chars)
+    claims = sorted((span for span in spans if span.is_claim), key=lambda span: span.chars)
+    others = sorted((span for span in spans if span.is_counted and not span.is_claim), key=lambda span: span.chars)
     return _fragment(
         [
             f'<p class="question" dir="auto">{escape(record.question)}</p>',
@@ -72,21 +72,21 @@ def answer_html(record: QARecord, spans: Sequence[SpanEvidence]) -> str:
             *_span_list(others, f"{len(others)} not judged, or no claim", is_open=False),
             *(_passage(record, index, spans) for index in range(len(record.passages))),
         ],
-        claims=[one.span_index for one in claims],
+        claims=[span.span_index for span in claims],
     )
 
 
 def cut(text: str, ranges: Iterable[_Marked]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The pieces of ``text`` between the ends of ``ranges``, and what covers each; together they are the text."""
     inside = [(start, end, mark) for start, end, mark in ranges if 0 <= start < end <= len(text)]
-    ends = sorted({0, len(text), *(place for start, end, _ in inside for place in (start, end))})
+    ends = sorted({0, len(text), *(position for start, end, _ in inside for position in (start, end))})
     for start, end in pairwise(ends):
         yield text[start:end], tuple(mark for first, last, mark in inside if first <= start and end <= last)
 
 
 def _fragment(parts: Iterable[str], *, claims: Iterable[int]) -> str:
     """``tex2jax_ignore`` and ``mathjax_ignore`` keep notebooks from taking dollar signs for formulas."""
-    lights = "".join(f".attribeam:has(.c{one}:hover) .e{one}{{{_LIT}}}" for one in claims)
+    lights = "".join(f".attribeam:has(.c{claim}:hover) .e{claim}{{{_LIT}}}" for claim in claims)
     body = "".join(parts)
     return f'<div class="attribeam tex2jax_ignore mathjax_ignore"><style>{_STYLE}{lights}</style>{body}</div>'
 
@@ -104,7 +104,7 @@ def _answer_facts(spans: Sequence[SpanEvidence]) -> Iterator[str]:
 def _answer_text(answer: str, spans: Sequence[SpanEvidence]) -> str:
     """The answer, each piece with the support of the shortest span around it."""
     marked: list[_Marked] = []
-    for span in sorted(spans, key=lambda one: one.chars.char_start - one.chars.char_end):
+    for span in sorted(spans, key=lambda span: span.chars.char_start - span.chars.char_end):
         marked.append((span.chars.char_start, span.chars.char_end, f"seg {span.support} c{_claim(span)}"))
         marked += _against(span, answer, 0)
     return "".join(_answer_piece(text, marks) for text, marks in cut(answer, marked))

@@ -219,8 +219,8 @@ class SpanEvidence:
 
         It may hold text of a passage.
         """
-        told = (self.reason or self.how or "").replace("_", " ")
-        return f"{told} — evidence says: {self.expected}" if self.expected else told
+        reason = (self.reason or self.how or "").replace("_", " ")
+        return f"{reason} — evidence says: {self.expected}" if self.expected else reason
 
     def _repr_html_(self) -> str:
         from attribeam.schemas.evidence_html import span_html

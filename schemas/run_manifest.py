@@ -317,14 +317,14 @@ class _Manifest:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"  # type: ignore[call-overload]
 
     @classmethod
-    def from_json(cls, text: str | bytes, place: str = "the manifest") -> Self:
-        """The manifest that ``to_json`` wrote; ``place`` is its name in the error that tells of another version.
+    def from_json(cls, text: str | bytes, name: str = "the manifest") -> Self:
+        """The manifest that ``to_json`` wrote; ``name`` is its name in the error that tells of another version.
 
         Raises ``SchemaVersionError`` if it is of another version of the schema; ``ValueError`` if the text is no
         manifest of this kind, or contradicts itself.
         """
         try:
-            check_version(read_json(_Versioned, text, extra="ignore").schema_version, place)
+            check_version(read_json(_Versioned, text, extra="ignore").schema_version, name)
             manifest = read_json(cls, text)
             if contradiction := next(manifest.contradictions(), None):
                 raise ValueError(contradiction)
@@ -419,7 +419,7 @@ class RunManifest(_Manifest):
     def contradictions(self) -> Iterator[str]:
         """See ``_Manifest``; options and models are checked as far as reports read them."""
         yield from self.counts.contradictions()
-        if self.status is RunStatus.DONE and self.counts.rows != sum(one.row_count for one in self.inputs):
+        if self.status is RunStatus.DONE and self.counts.rows != sum(file.row_count for file in self.inputs):
             yield "counts.rows should be those of the inputs"
         read_json(dict[str, _ShareText], json.dumps({n: value for n, value in self.models.items() if n in _SHARES}))
         read_json(_ReadOptions, json.dumps(self.options), extra="ignore")

@@ -121,8 +121,8 @@ class BeamStorage(WritableStorage):
         with _as_os_errors():
             if file is not None or not FileSystems.exists(path):
                 return None
-            found = FileSystems.get_filesystem(path).metadata(path)
-            return f"{found.size_in_bytes} bytes of {found.last_updated_in_seconds}, {FileSystems.checksum(path)}"
+            metadata = FileSystems.get_filesystem(path).metadata(path)
+            return f"{metadata.size_in_bytes} bytes of {metadata.last_updated_in_seconds}, {FileSystems.checksum(path)}"
 
     def exists(self, path: str) -> bool:
         if "://" not in path:
@@ -200,15 +200,15 @@ class _ListedFolders:
         return [Entry(name, is_folder, identity=f"{folder}{name}") for name, is_folder in sorted(names)]
 
     def entry(self, path: str) -> Entry | None:
-        found = self._beginning_with(path)
-        is_file = path in found and not path.endswith("/")
-        is_there = is_file or any(one.startswith(f"{path.rstrip('/')}/") for one in found)
+        paths = self._beginning_with(path)
+        is_file = path in paths and not path.endswith("/")
+        is_there = is_file or any(name.startswith(f"{path.rstrip('/')}/") for name in paths)
         return Entry(path.rpartition("/")[2], not is_file, identity=path) if is_there else None
 
     def _beginning_with(self, start: str) -> list[str]:
         wanted = _WILD.split(start)[0]
         if not self._start or not wanted.startswith(self._start):
-            self._start, self._paths = wanted, sorted(one.path for one in _listed(wanted))
+            self._start, self._paths = wanted, sorted(file.path for file in _listed(wanted))
         return self._paths[bisect_left(self._paths, start) : bisect_left(self._paths, f"{start}{_LAST}")]
 
 

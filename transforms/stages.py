@@ -351,7 +351,7 @@ def _redacted(span: SpanEvidence, record: QARecord, masked: QARecord) -> SpanEvi
         span,
         text=span.chars.of(masked.answer),
         evidence=tuple(map(piece, span.evidence)),
-        unmatched_values=tuple(_masked_value(one, [record.answer], [masked.answer]) for one in span.unmatched_values),
+        unmatched_values=tuple(_masked_value(text, [record.answer], [masked.answer]) for text in span.unmatched_values),
         expected=None if span.expected is None else expected(span.expected),
         top_passage_id=span.top_passage_id if top is None else masked.passages[top].passage_id,
     )
@@ -371,4 +371,4 @@ def _masked_value(value: str, texts: Sequence[str], masked: Sequence[str]) -> st
             start = text.find(value, start + 1)
     if not shown and masked != texts:
         return MASK * len(value)
-    return "".join(MASK if any(one[at] != value[at] for one in shown) else mark for at, mark in enumerate(value))
+    return "".join(MASK if any(text[at] != value[at] for text in shown) else mark for at, mark in enumerate(value))

@@ -100,12 +100,12 @@ _NO_NAMES = frozenset(
 
 def _forms(text: str) -> Mapping[Phrase, tuple[Phrase, ...]]:
     """For each form of a name its others. Blanks separate groups, bars the forms of one, pluses the words of a form."""
-    found: dict[Phrase, dict[Phrase, None]] = {}
+    by_form: dict[Phrase, dict[Phrase, None]] = {}
     for group in text.split():
         forms = [tuple(form.split("+")) for form in group.split("|")]
         for form in forms:
-            found.setdefault(form, {}).update((other, None) for other in forms if other != form)
-    return {form: tuple(others) for form, others in found.items()}
+            by_form.setdefault(form, {}).update((other, None) for other in forms if other != form)
+    return {form: tuple(others) for form, others in by_form.items()}
 
 
 _OTHER_FORMS = _forms(_FORM_GROUPS)
@@ -166,9 +166,9 @@ class AnswerName:
         The surname must never stand behind another name than the first.
         """
         parts = self.parts
-        repeated = {place for place in range(len(parts)) if place in self.silent or self._occurs(place, passage)}
+        repeated = {index for index in range(len(parts)) if index in self.silent or self._occurs(index, passage)}
         if len(repeated) < len(parts):
-            repeated |= {place - self.first for place in self._covered_by_forms(passage)} & set(range(len(parts)))
+            repeated |= {index - self.first for index in self._covered_by_forms(passage)} & set(range(len(parts)))
         if len(parts) == 2 and repeated == {1} and not self.silent:
             first, last = (part.words[-1] for part in parts)
             before = passage.names_before(last) - TITLES
@@ -176,16 +176,16 @@ class AnswerName:
                 repeated.add(0)
         return frozenset(repeated)
 
-    def _occurs(self, place: int, passage: PassageContent) -> bool:
+    def _occurs(self, index: int, passage: PassageContent) -> bool:
         """True where each word of the part occurs as it is, as initials, or as a demonym.
 
         So "Italian" is "Italy", alone and in "Italian President Rossi". But a first name is none: a passage on Normandy
         names no "Norman Hale".
         """
-        part, known = self.parts[place], passage.words
+        part, known = self.parts[index], passage.words
         if known.issuperset(part.words):
             return True
-        may_be_demonym = len(self.parts) == 1 or any(part.is_title for part in self.parts[place + 1 : place + 2])
+        may_be_demonym = len(self.parts) == 1 or any(part.is_title for part in self.parts[index + 1 : index + 2])
         is_acronym = part.written.isupper()
         return all(
             word in known
@@ -260,7 +260,7 @@ def _is_demonym(word: str, passage: PassageContent) -> bool:
     singular = word.rstrip("s")
     if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
         return False
-    return any(one.startswith(singular[:_STEM_LENGTH]) for one in names)
+    return any(name.startswith(singular[:_STEM_LENGTH]) for name in names)
 
 
 def answer_names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerName]:
@@ -286,8 +286,8 @@ def _names_of_run(run: Sequence[Sequence[NamePart]], text: str) -> Iterator[Answ
     gloss = match[1].upper() if match and not initials.isdisjoint(match[1]) else ""
     first = 0
     for segment in run:
-        silent = {place for place, part in enumerate(segment) if part.is_beside or part.is_title}
-        letters = {place for place, part in enumerate(segment) if all(len(word) == 1 for word in part.words)}
+        silent = {index for index, part in enumerate(segment) if part.is_beside or part.is_title}
+        letters = {index for index, part in enumerate(segment) if all(len(word) == 1 for word in part.words)}
         if len(silent | letters) < len(segment):
             silent |= letters
         if len(silent) < len(segment):
@@ -469,16 +469,16 @@ class PassageContent:
     @cached_property
     def _readings(self) -> dict[str, frozenset[Decimal]]:
         text = self.plain
-        found: defaultdict[str, set[Decimal]] = defaultdict(set)
+        readings: defaultdict[str, set[Decimal]] = defaultdict(set)
         for quantity in chain(number_quantities(self._numbers, text), phrases_in(text)):
             for kind, size in quantity.readings:
-                found[kind].add(size)
-        found[Kind.CENTURY].update(Decimal(int(year) // 100 + 1) for year in _YEAR.findall(text))
+                readings[kind].add(size)
+        readings[Kind.CENTURY].update(Decimal(int(year) // 100 + 1) for year in _YEAR.findall(text))
         for kind, size in map(version, VERSION.findall(text) if _DIGITS_JOINED.search(text) else ()):
-            found[kind].add(size)
+            readings[kind].add(size)
         if self.words.issuperset(_DAYS):
-            found[Kind.DAYS_A_WEEK].add(Decimal(7))
-        return {kind: frozenset(sizes) for kind, sizes in found.items()}
+            readings[Kind.DAYS_A_WEEK].add(Decimal(7))
+        return {kind: frozenset(sizes) for kind, sizes in readings.items()}
 
     @cached_property
     def _dates(self) -> dict[str, frozenset[Decimal]]:
@@ -504,20 +504,20 @@ class PassageContent:
     @cached_property
     def days(self) -> frozenset[str]:
         """The days of the week that it has also without their names: those of "Tue-Sun" and "weekdays"."""
-        found: set[str] = set()
+        named: set[str] = set()
         for first, last in _RANGE_OF_DAYS.findall(self.plain):
             start, end = (_SHORT_DAYS.index(day[:3].lower()) for day in (first, last))
-            found.update(_DAYS[day % len(_DAYS)] for day in range(start, end + 1 + len(_DAYS) * (end < start)))
+            named.update(_DAYS[day % len(_DAYS)] for day in range(start, end + 1 + len(_DAYS) * (end < start)))
         for word, days in (("weekday", _DAYS[:5]), ("weekend", _DAYS[5:])):
             if not self.words.isdisjoint((word, word + "s")):
-                found.update(days)
-        return frozenset(found)
+                named.update(days)
+        return frozenset(named)
 
     def names_before(self, name: str) -> frozenset[str]:
         """Capitalised words right before a capitalised word, all in lower case: first names before a surname."""
         pattern = re.compile(rf"\b([A-Z]\w+)\.?\s+({re.escape(name)})\b", re.IGNORECASE)
-        found = (match for match in pattern.finditer(self.plain) if match[1][0].isupper() and match[2][0].isupper())
-        return frozenset(match[1].lower() for match in found)
+        matches = (match for match in pattern.finditer(self.plain) if match[1][0].isupper() and match[2][0].isupper())
+        return frozenset(match[1].lower() for match in matches)
 
     @cached_property
     def capitals(self) -> frozenset[str]:
@@ -561,7 +561,7 @@ class PassageContent:
         mass index". Blanks separate runs."""
         runs = _BETWEEN_PHRASES.split(self.plain.lower())
         words = (WORD.findall(run) for run in runs)
-        return " ".join("".join(" " if one in FUNCTION_WORDS else one[0] for one in run) for run in words)
+        return " ".join("".join(" " if word in FUNCTION_WORDS else word[0] for word in run) for run in words)
 
 
 def noun_behind(text: str, end: int) -> str:

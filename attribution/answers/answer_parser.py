@@ -91,8 +91,8 @@ def package_folder(name: str) -> Path | None:
     if not name.isidentifier():
         return None
     spec = find_spec(name)
-    places = spec.submodule_search_locations if spec is not None else None
-    return Path(next(iter(places))) if places else None
+    folders = spec.submodule_search_locations if spec is not None else None
+    return Path(next(iter(folders))) if folders else None
 
 
 def pipeline_identity(folder: Path, meta: Mapping[str, object]) -> str:
@@ -222,14 +222,14 @@ def parse_each(parser: AnswerParser, records: Sequence[QARecord]) -> list[Parsed
     memory is not.
     """
     try:
-        return list(parser.parse_many([one.answer for one in records], [one.passages for one in records]))
+        return list(parser.parse_many([record.answer for record in records], [record.passages for record in records]))
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 - does not go on: a lone answer becomes a fault, others are tried alone
         if len(records) == 1:
             message = f"the parser should take any answer, but raised {type(error).__name__}; try another --parser"
             return [RowFault(Reason.PARSE_FAILED, message, column="answer")]
-    return [outcome for one in records for outcome in parse_each(parser, [one])]
+    return [outcome for record in records for outcome in parse_each(parser, [record])]
 
 
 @contextmanager
@@ -250,10 +250,10 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     """Plain data of one block, whose words are counted from its first; inline code is tagged as a name."""
     ranges = given.ranges()
     columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
-    starts = [place for place, opens in enumerate(columns[4].tolist()) if opens == 1 or not place]
+    starts = [index for index, opens in enumerate(columns[4].tolist()) if opens == 1 or not index]
     heads = heads_from_distances(columns[0].astype("int64").tolist(), starts)
     labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
-    labels = ["root" if head == place else labels[place].lower() for place, head in enumerate(heads)]
+    labels = ["root" if head == index else labels[index].lower() for index, head in enumerate(heads)]
     forms = [token.text for token in doc]
     tokens = ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts).whole_words()
     words = tokens.ranges
@@ -273,7 +273,7 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
         fine_tags=tuple(tokens.fine_tags),
         sentence_starts=tuple(starts),
         cut_starts=tuple(start for start in starts[1:] if not ended[start - 1]),
-        entities=tuple(CharRange(ranges[one.start].char_start, ranges[one.end - 1].char_end) for one in doc.ents),
+        entities=tuple(CharRange(ranges[ent.start].char_start, ranges[ent.end - 1].char_end) for ent in doc.ents),
     )
 
 
@@ -310,10 +310,10 @@ class ParserInput:
         if len(self.doc) == len(self.word_ranges):
             return self.word_ranges
         starts, ends, length = {}, {}, 0
-        for place, gap in zip(self.word_ranges, (*_gaps_between(self.word_ranges), False), strict=True):
-            starts[length] = place.char_start
-            length += place.char_end - place.char_start
-            ends[length] = place.char_end
+        for word, gap in zip(self.word_ranges, (*_gaps_between(self.word_ranges), False), strict=True):
+            starts[length] = word.char_start
+            length += word.char_end - word.char_start
+            ends[length] = word.char_end
             length += gap
         return [CharRange(starts[token.idx], ends[token.idx + len(token)]) for token in self.doc]
 
@@ -331,7 +331,7 @@ def parser_input(
         start = run.start()
         while run.end() - start > _LONGEST_RUN:
             end = start + _LONGEST_RUN
-            start = next((place for place in range(end, start, -1) if not text[place - 1].isalnum()), end)
+            start = next((cut for cut in range(end, start, -1) if not text[cut - 1].isalnum()), end)
             cuts.append(start)
     pieces = [(start, nlp.make_doc(text[start:end])) for start, end in pairwise((*cuts, len(text)))]
     words: list[CharRange] = []
@@ -371,9 +371,9 @@ def _ends_with_full_stop(text: str, start: int, end: int) -> bool:
 _LONGEST_UNIT = 12
 
 
-def _gaps_between(places: Sequence[CharRange]) -> list[bool]:
+def _gaps_between(words: Sequence[CharRange]) -> list[bool]:
     """For each word but the last, whether a gap separates it from the next one."""
-    return [one.char_end < following.char_start for one, following in pairwise(places)]
+    return [word.char_end < following.char_start for word, following in pairwise(words)]
 
 
 SUBTOKEN_LABEL = "subtok"

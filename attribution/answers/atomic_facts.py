@@ -33,14 +33,14 @@ def find_coordinations(heads: Sequence[int], labels: Sequence[str]) -> tuple[Coo
     for word, leader in enumerate(heads):
         if word > leader and labels[word] in ("conj", labels[leader]):
             later_children.setdefault(leader, []).append(word)
-    found: list[Coordination] = []
+    coordinations: list[Coordination] = []
     taken: set[int] = set()
     for leader, words in sorted(later_children.items()):
-        conjuncts = [place for place, word in enumerate(words) if labels[word] == "conj"]
+        conjuncts = [index for index, word in enumerate(words) if labels[word] == "conj"]
         if leader not in taken and conjuncts:
-            found.append((leader, *words[: conjuncts[-1] + 1]))
-            taken.update(found[-1])
-    return tuple(found)
+            coordinations.append((leader, *words[: conjuncts[-1] + 1]))
+            taken.update(coordinations[-1])
+    return tuple(coordinations)
 
 
 def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, predicate: int) -> list[int]:
@@ -121,7 +121,7 @@ class _SentenceFacts:
             bits |= self._clauses[predicate].kept_successors(word) & ~self._punctuation
         if bits not in self._sets:
             first = self._tree.first_word
-            self._sets[bits] = frozenset(first + one for one in range(bits.bit_length()) if bits >> one & 1)
+            self._sets[bits] = frozenset(first + bit for bit in range(bits.bit_length()) if bits >> bit & 1)
         return self._sets[bits]
 
 
@@ -137,9 +137,9 @@ class _Clause:
             if word != predicate:
                 self._successors[self._heads[word]] |= self._successors[word]
         inside = self._successors[predicate]
-        self._coordinations = tuple(one for one in coordinations if any(inside >> word & 1 for word in one))
-        self._places = {
-            word: (index, place) for index, one in enumerate(self._coordinations) for place, word in enumerate(one)
+        self._coordinations = tuple(group for group in coordinations if any(inside >> word & 1 for word in group))
+        self._positions = {
+            word: (index, slot) for index, group in enumerate(self._coordinations) for slot, word in enumerate(group)
         }
         self._kept: dict[tuple[int | None, ...], int] = {}
 
@@ -154,17 +154,17 @@ class _Clause:
             path.append(self._heads[path[-1]])
         on_path: list[int | None] = [None] * len(self._coordinations)
         parallel: dict[int, int] = {}
-        for one in path:
-            index, place = self._places.get(one, (0, None))
-            if place is not None and on_path[index] is None:
-                on_path[index] = place
-                parallel.setdefault(len(self._coordinations[index]), place)
+        for ancestor in path:
+            index, slot = self._positions.get(ancestor, (0, None))
+            if slot is not None and on_path[index] is None:
+                on_path[index] = slot
+                parallel.setdefault(len(self._coordinations[index]), slot)
         key = tuple(on_path)
         if key not in self._kept:
             kept = self._successors[self._predicate]
             for coordination, own in zip(self._coordinations, on_path, strict=True):
-                place = parallel.get(len(coordination)) if own is None else own
-                for component in () if place is None else {*coordination} - {coordination[place], *path}:
+                slot = parallel.get(len(coordination)) if own is None else own
+                for component in () if slot is None else {*coordination} - {coordination[slot], *path}:
                     kept &= ~self._successors[component]
             self._kept[key] = kept
         return self._kept[key]
@@ -187,21 +187,21 @@ class AtomicFactRanges:
             words = sorted(frozenset().union(*facts))
             self._of_facts[facts] = self._merged([self._words[word] for word in words])
         ranges = self._of_facts[facts]
-        if any(one.char_start <= span.char_start and span.char_end <= one.char_end for one in ranges):
+        if any(chars.char_start <= span.char_start and span.char_end <= chars.char_end for chars in ranges):
             return ranges
-        return self._merged(sorted([span, *ranges], key=lambda one: one.char_start))
+        return self._merged(sorted([span, *ranges], key=lambda chars: chars.char_start))
 
     def _merged(self, ranges: Iterable[CharRange]) -> tuple[CharRange, ...]:
         merged: list[list[int]] = []
-        for one in ranges:
-            if merged and not self._answer[merged[-1][1] : one.char_start].strip():
-                merged[-1][1] = max(merged[-1][1], one.char_end)
+        for chars in ranges:
+            if merged and not self._answer[merged[-1][1] : chars.char_start].strip():
+                merged[-1][1] = max(merged[-1][1], chars.char_end)
             else:
-                merged.append([one.char_start, one.char_end])
+                merged.append([chars.char_start, chars.char_end])
         return tuple(CharRange(start, end) for start, end in merged)
 
 
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 
 
 class WordTokenAlignment:
@@ -225,10 +225,10 @@ class WordTokenAlignment:
         end_words = np.searchsorted(word_starts, self._ends, side="left").tolist()
         self.words_of_tokens: list[range] = [range(*run) for run in zip(first_words, end_words, strict=True)]
         """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
-        first_tokens, end_tokens = (places.tolist() for places in self._token_runs(word_starts, word_ends))
+        first_tokens, end_tokens = (bounds.tolist() for bounds in self._token_runs(word_starts, word_ends))
         self._tokens_of_words = [range(*run) for run in zip(first_tokens, end_tokens, strict=True)]
 
-    def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
+    def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
         """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
         return self._token_runs(*_bounds(ranges))
 
@@ -236,11 +236,11 @@ class WordTokenAlignment:
         """psi: the smallest set of tokens that covers these words, ascending."""
         return sorted(set().union(*[self._tokens_of_words[word] for word in words]))
 
-    def _token_runs(self, starts: _Places, ends: _Places) -> tuple[_Places, _Places]:
+    def _token_runs(self, starts: _Indices, ends: _Indices) -> tuple[_Indices, _Indices]:
         firsts = np.searchsorted(self._ends, starts, side="right")
         return firsts, np.maximum(firsts, np.searchsorted(self._starts, ends, side="left"))
 
 
-def _bounds(ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
-    starts = np.array([one.char_start for one in ranges], dtype=np.intp)
-    return starts, np.array([one.char_end for one in ranges], dtype=np.intp)
+def _bounds(ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
+    starts = np.array([chars.char_start for chars in ranges], dtype=np.intp)
+    return starts, np.array([chars.char_end for chars in ranges], dtype=np.intp)

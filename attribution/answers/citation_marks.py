@@ -237,8 +237,8 @@ class _Marks:
             numbered += listed or [number if from_zero else number - 1]
         ids = tuple(index for number in pointers.numbers for index in self._names.with_id(number))
         named = () if not by_id and pointers.named == ids else pointers.named
-        places = named or (*pointers.from_zero, *numbered)
-        return tuple(dict.fromkeys(index for index in places if 0 <= index < self._names.count))
+        indices = named or (*pointers.from_zero, *numbered)
+        return tuple(dict.fromkeys(index for index in indices if 0 <= index < self._names.count))
 
     def _disjoint(self) -> list[Mark]:
         """Ascending; of marks that overlap the one that begins first, the longer one of two that begin together."""

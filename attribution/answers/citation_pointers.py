@@ -236,34 +236,34 @@ class PassageNames:
     def pointers(self, text: str) -> Pointers | None:
         """What the text points to; None if it says anything else, or points to nothing."""
         kinds, named, numbers, from_zero = PointerKind(0), list[int](), list[int](), list[int]()
-        place = _behind_separators(text, 0)
-        while place < len(text):
-            item = self._item(text, place)
+        position = _behind_separators(text, 0)
+        while position < len(text):
+            item = self._item(text, position)
             if item is None:
-                if named and _BREADCRUMB.search(text, 0, place):
+                if named and _BREADCRUMB.search(text, 0, position):
                     break
-                return self._free(text) if not place or kinds == PointerKind.SOURCE else None
+                return self._free(text) if not position or kinds == PointerKind.SOURCE else None
             end, pointers = item
             kinds |= pointers.kinds
             named += pointers.named
             numbers += pointers.numbers
             from_zero += pointers.from_zero
-            place = _behind_separators(text, end)
+            position = _behind_separators(text, end)
         if not kinds or kinds == PointerKind.SOURCE:
             return None
         return Pointers(kinds, tuple(dict.fromkeys(named)), tuple(numbers), tuple(from_zero))
 
-    def _item(self, text: str, place: int) -> tuple[int, Pointers] | None:
-        lead = _SOURCE_LEAD.match(text, place) or _SOURCE_WORD.match(text, place)
+    def _item(self, text: str, position: int) -> tuple[int, Pointers] | None:
+        lead = _SOURCE_LEAD.match(text, position) or _SOURCE_WORD.match(text, position)
         if lead and (lead.re is _SOURCE_LEAD or self._name(text, lead.end())):
             return lead.end(), Pointers(PointerKind.SOURCE)
-        if name := self._name(text, place):
+        if name := self._name(text, position):
             return name
-        lead = LEAD.match(text, place)
+        lead = LEAD.match(text, position)
         if lead is None:
-            if match := _ITEMS.match(text, place):
+            if match := _ITEMS.match(text, position):
                 return match.end(), self._pointer(match)
-            lead = _NUMBERED_LEAD.match(text, place)
+            lead = _NUMBERED_LEAD.match(text, position)
         return (lead.end(), Pointers(PointerKind(0))) if lead else None
 
     def _free(self, text: str) -> Pointers | None:
@@ -277,9 +277,9 @@ class PassageNames:
             return None
         return Pointers(PointerKind.PLACE | rest.kinds, (*self._by_words(match["free"]), *rest.named))
 
-    def _name(self, text: str, place: int) -> tuple[int, Pointers] | None:
-        place += text.startswith("#", place)
-        match = self._pattern.match(text, place) if self._pattern else None
+    def _name(self, text: str, position: int) -> tuple[int, Pointers] | None:
+        position += text.startswith("#", position)
+        match = self._pattern.match(text, position) if self._pattern else None
         if match is None:
             return None
         indices, kind = self._known[match.group().casefold()]
@@ -349,7 +349,7 @@ class PassageNames:
     def _by_words(self, text: str) -> tuple[int, ...]:
         """The passages of which id, title or beginning have all words of a text."""
         wanted = {word.casefold() for word in _WORD.findall(text) if word not in ("et", "al", "and", "p", "pp")}
-        beginnings = (f"{one.passage_id} {one.title or ''} {one.text[:_BEGINNING]}" for one in self._passages)
+        beginnings = (f"{item.passage_id} {item.title or ''} {item.text[:_BEGINNING]}" for item in self._passages)
         words = ({word.casefold() for word in _WORD.findall(beginning)} for beginning in beginnings)
         return tuple(index for index, some in enumerate(words) if wanted <= some)
 
@@ -360,19 +360,19 @@ class PassageNames:
     def has_in_text(self, text: str) -> bool:
         """Whether a passage says this in its text, word by word."""
         wanted = " ".join(_WORD.findall(text.casefold()))
-        return any(f" {wanted} " in one for one in self._texts)
+        return any(f" {wanted} " in text for text in self._texts)
 
     @cached_property
     def _texts(self) -> list[str]:
-        return [f" {' '.join(_WORD.findall(one.text.casefold()))} " for one in self._passages]
+        return [f" {' '.join(_WORD.findall(passage.text.casefold()))} " for passage in self._passages]
 
     @cached_property
     def _numeric_ids(self) -> dict[str, tuple[int, ...]]:
         """Ids that are numbers, unless they only count the passages."""
-        ids = [(one.passage_id or "").strip() for one in self._passages]
-        if ids in ([str(place) for place in range(len(ids))], [str(place + 1) for place in range(len(ids))]):
+        ids = [(passage.passage_id or "").strip() for passage in self._passages]
+        if ids in ([str(number) for number in range(len(ids))], [str(number + 1) for number in range(len(ids))]):
             return {}
-        return {one: (index,) for index, one in enumerate(ids) if one.isdigit()}
+        return {text: (index,) for index, text in enumerate(ids) if text.isdigit()}
 
     @cached_property
     def _known(self) -> dict[str, tuple[tuple[int, ...], PointerKind]]:
@@ -406,9 +406,9 @@ def _names_of(passage: Passage) -> Iterator[tuple[str, PointerKind]]:
                     yield name, PointerKind.ID if _FILE_ENDING.search(name) else kind
 
 
-def _behind_separators(text: str, place: int) -> int:
-    match = _SEPARATOR.match(text, place)
-    return match.end() if match else place
+def _behind_separators(text: str, position: int) -> int:
+    match = _SEPARATOR.match(text, position)
+    return match.end() if match else position
 
 
 def _plain_address(text: str) -> str:
@@ -416,9 +416,9 @@ def _plain_address(text: str) -> str:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    found: list[int] = []
+    numbers: list[int] = []
     for first, last in _RANGE.findall(text):
         start, end = int(first), int(last or first)
         if end <= _LARGEST_NUMBER:
-            found += range(start, min(end, start + _MOST_IN_A_RANGE) + 1) if end >= start else (start, end)
-    return tuple(found)
+            numbers += range(start, min(end, start + _MOST_IN_A_RANGE) + 1) if end >= start else (start, end)
+    return tuple(numbers)

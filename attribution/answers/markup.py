@@ -101,8 +101,8 @@ def without_gaps(answer: str, hidden: str) -> tuple[str, str, Sequence[int]]:
                 removed[start + written.index(" ")] = 0
     if not any(removed):
         return answer, hidden, range(len(answer))
-    kept = [place for place, is_removed in enumerate(removed) if not is_removed]
-    return "".join(answer[place] for place in kept), "".join(hidden[place] for place in kept), kept
+    kept = [index for index, is_removed in enumerate(removed) if not is_removed]
+    return "".join(answer[index] for index in kept), "".join(hidden[index] for index in kept), kept
 
 
 def hide_ranges(text: str, ranges: Sequence[CharRange]) -> str:
@@ -124,10 +124,10 @@ def block_ranges(answer: str) -> tuple[CharRange, ...]:
     text = shield_code(answer, inline_code(answer))
     ends = {match.end() for match in _BLOCK_BREAK.finditer(text)}
     for fence in fenced_code(answer):
-        ends.update(place + 1 for place in range(fence.char_start, fence.char_end) if answer[place] == "\n")
+        ends.update(index + 1 for index in range(fence.char_start, fence.char_end) if answer[index] == "\n")
     structure = structured_text(answer)
-    for one in (*structure.rows, *structure.fields):
-        ends.update((one.char_start, one.char_end))
+    for chars in (*structure.rows, *structure.fields):
+        ends.update((chars.char_start, chars.char_end))
     breaks = sorted({0, len(answer), *ends})
     return tuple(
         CharRange(start, end) for start, end in pairwise(breaks) if start < end and not answer[start:end].isspace()
@@ -163,8 +163,8 @@ def unspoken_ranges(answer: str) -> tuple[CharRange, ...]:
     opened = _THOUGHT_END.match(answer)
     first = _UNSPOKEN.search(answer)
     start = opened.end() if opened and not (first and first.start() < opened.end() and first["tag"]) else 0
-    found = [CharRange(*match.span()) for match in _UNSPOKEN.finditer(answer, start) if match.end() > match.start()]
-    return (CharRange(0, start), *found) if start else tuple(found)
+    ranges = [CharRange(*match.span()) for match in _UNSPOKEN.finditer(answer, start) if match.end() > match.start()]
+    return (CharRange(0, start), *ranges) if start else tuple(ranges)
 
 
 _MATH = re.compile(
@@ -184,7 +184,7 @@ _FORMULA = re.compile(r"[\\^_=+<>~*/|&]|(?<![\w'’])(?![aAI])[^\W\d_](?![\w'’
 def formula_ranges(answer: str) -> tuple[CharRange, ...]:
     """LaTeX that is more than words and numbers, ascending: what has operators, commands or variables."""
     math = _MATH.finditer(answer) if "\\" in answer or "$" in answer else ()
-    return tuple(CharRange(*one.span()) for one in math if _FORMULA.search(_LATEX_SIGN.sub(" ", one.group())))
+    return tuple(CharRange(*match.span()) for match in math if _FORMULA.search(_LATEX_SIGN.sub(" ", match.group())))
 
 
 _LONGEST_INLINE_CODE = 120
@@ -203,20 +203,20 @@ _SENTENCE = re.compile(r"^[^\n]*?[A-Z][\w'’-]*,?(?: [\w$€£%'’.,()-]+){3,}
 def inline_code(answer: str) -> tuple[CharRange, ...]:
     """Text between single or double backticks on one line, ascending, without blanks at its edges."""
     fences = fenced_code(answer)
-    found = []
+    ranges = []
     for match in _INLINE_CODE.finditer(answer):
         inside = match.group(2)
         start = match.start(2) + len(inside) - len(inside.lstrip())
         end = match.end(2) - len(inside) + len(inside.rstrip())
         if start < end and range_overlapping(CharRange(start, end), fences) is None:
-            found.append(CharRange(start, end))
-    return tuple(found)
+            ranges.append(CharRange(start, end))
+    return tuple(ranges)
 
 
 def range_overlapping(chars: CharRange, ranges: Sequence[CharRange]) -> CharRange | None:
     """The first of ascending, disjoint ranges that shares a code point with ``chars``, or None."""
-    place = bisect_right(ranges, chars.char_start, key=lambda one: one.char_end)
-    return ranges[place] if place < len(ranges) and ranges[place].overlaps(chars) else None
+    index = bisect_right(ranges, chars.char_start, key=lambda other: other.char_end)
+    return ranges[index] if index < len(ranges) and ranges[index].overlaps(chars) else None
 
 
 def fenced_code(answer: str) -> tuple[CharRange, ...]:
@@ -236,16 +236,16 @@ def fenced_code(answer: str) -> tuple[CharRange, ...]:
 
 def shield_code(answer: str, code: Sequence[CharRange]) -> str:
     """The answer with every code point of its inline code turned to "x", so that nothing in it looks like a mark."""
-    return replace_ranges(answer, code, ["x" * (one.char_end - one.char_start) for one in code])
+    return replace_ranges(answer, code, ["x" * (chars.char_end - chars.char_start) for chars in code])
 
 
 def replace_ranges(text: str, ranges: Sequence[CharRange], parts: Sequence[str]) -> str:
     """The text with other parts in place of ascending ranges."""
-    pieces, place = [], 0
-    for one, part in zip(ranges, parts, strict=True):
-        pieces += [text[place : one.char_start], part]
-        place = one.char_end
-    return "".join((*pieces, text[place:]))
+    pieces, last = [], 0
+    for chars, part in zip(ranges, parts, strict=True):
+        pieces += [text[last : chars.char_start], part]
+        last = chars.char_end
+    return "".join((*pieces, text[last:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +266,10 @@ class StructuredText:
     labels: tuple[tuple[CharRange, ...], ...] = ()
     signs: tuple[CharRange, ...] = ()
 
-    def part_at(self, place: int) -> int | None:
+    def part_at(self, position: int) -> int | None:
         """The index of the part that a code point lies in."""
-        index = bisect_right(self.parts, place, key=lambda one: one.char_start) - 1
-        return index if index >= 0 and place < self.parts[index].char_end else None
+        index = bisect_right(self.parts, position, key=lambda part: part.char_start) - 1
+        return index if index >= 0 and position < self.parts[index].char_end else None
 
 
 _Parts = list[tuple[CharRange, ClaimKind, tuple[CharRange, ...]]]
@@ -310,10 +310,10 @@ def structured_text(answer: str) -> StructuredText:
     fields: list[CharRange] = []
     parts: _Parts = []
     signs: list[CharRange] = []
-    place = 0
-    while start := _JSON_START.search(answer, place) if "{" in answer or "[" in answer else None:
+    position = 0
+    while start := _JSON_START.search(answer, position) if "{" in answer or "[" in answer else None:
         json = _Json(answer, start.start())
-        place = max(json.end, start.end())
+        position = max(json.end, start.end())
         if json.is_json:
             fields += json.fields
             parts += [] if json.is_call else json.parts

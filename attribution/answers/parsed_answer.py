@@ -158,9 +158,9 @@ def sentence_bounds(parsed: ParsedAnswer) -> tuple[tuple[int, int], ...]:
 
 def sentence_of_word(parsed: ParsedAnswer, word: int) -> tuple[int, int]:
     """Half-open word range of the sentence that a word stands in."""
-    place = bisect_right(parsed.sentence_starts, word)
-    end = parsed.sentence_starts[place] if place < len(parsed.sentence_starts) else len(parsed.words)
-    return parsed.sentence_starts[place - 1], end
+    index = bisect_right(parsed.sentence_starts, word)
+    end = parsed.sentence_starts[index] if index < len(parsed.sentence_starts) else len(parsed.words)
+    return parsed.sentence_starts[index - 1], end
 
 
 def words_in(parsed: ParsedAnswer, chars: CharRange) -> range:
@@ -274,7 +274,7 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
     only closing quotes and brackets follows the word before it.
     """
     ends: list[bool] = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         bare = word.rstrip(_AFTER_END)
         if not bare:
             ends.append(bool(ends) and ends[-1])
@@ -282,8 +282,8 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
         if bare[-1] not in _END_MARKS:
             ends.append(False)
             continue
-        whole = (words[place - 1] + bare if bare == "." and place else bare).lower()
-        ends.append(may_end_sentence(whole, "".join(words[place + 1 : place + 2])))
+        whole = (words[index - 1] + bare if bare == "." and index else bare).lower()
+        ends.append(may_end_sentence(whole, "".join(words[index + 1 : index + 2])))
     return ends
 
 
@@ -300,13 +300,13 @@ def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]
     """
     last = len(words) - 1
     return [
-        place > 0
-        and not spaced[place - 1]
+        index > 0
+        and not spaced[index - 1]
         and not word.rstrip(_AFTER_END)
         and (
-            spaced[place] or place == last or words[place - 1][-1] in _WIDE_END_MARKS or not word.rstrip(_WIDE_CLOSING)
+            spaced[index] or index == last or words[index - 1][-1] in _WIDE_END_MARKS or not word.rstrip(_WIDE_CLOSING)
         )
-        for place, word in enumerate(words)
+        for index, word in enumerate(words)
     ]
 
 
@@ -329,8 +329,8 @@ def cut_long_sentences(
     for start, end in pairwise((*starts, len(heads))):
         cut.append(start)
         while end - cut[-1] > LONGEST_SENTENCE:
-            place = cut[-1] + LONGEST_SENTENCE
-            cut.append(next((word + 1 for word in range(place - 1, cut[-1], -1) if ended[word]), place))
+            limit = cut[-1] + LONGEST_SENTENCE
+            cut.append(next((word + 1 for word in range(limit - 1, cut[-1], -1) if ended[word]), limit))
     if len(cut) == len(starts):
         return list(heads), list(labels), cut
     inside = heads_from_distances([head - word for word, head in enumerate(heads)], cut)
@@ -426,26 +426,26 @@ def whole_sentences(text: str) -> tuple[CharRange, ...]:
 def _sentences(text: str, *, at_clauses: bool) -> Iterator[CharRange]:
     """Words are those between blanks, and what wide marks end; only those with a mark at their end are looked at."""
     for line in _LINE.finditer(text):
-        place, end = line.span()
-        start = _next_word(text, place, end)
+        position, end = line.span()
+        start = _next_word(text, position, end)
         for match in _MAY_END.finditer(text, start, end):
-            words, place = text[place : match.end()].rsplit(None, 2), match.end()
+            words, position = text[position : match.end()].rsplit(None, 2), match.end()
             bare = words[-1].rstrip(_AFTER_END)
             whole = ("".join(words[-2:-1]) + bare if bare == "." else bare).lower()
-            following = _next_word(text, place, end)
+            following = _next_word(text, position, end)
             if not may_end_sentence(whole, text[following : min(following + 1, end)]):
                 continue
             if at_clauses or not words[-1].rstrip(_CLOSING).endswith(_CLAUSE_MARKS):
-                yield CharRange(start, place)
+                yield CharRange(start, position)
                 start = following
-            while closing := _ONLY_CLOSING.match(text, place, end):
-                place = closing.end()
-                yield CharRange(start, place)
-                start = _next_word(text, place, end)
+            while closing := _ONLY_CLOSING.match(text, position, end):
+                position = closing.end()
+                yield CharRange(start, position)
+                start = _next_word(text, position, end)
         if start < end:
             yield CharRange(start, start + len(text[start:end].rstrip()))
 
 
-def _next_word(text: str, place: int, end: int) -> int:
-    match = _NO_BLANK.search(text, place, end)
+def _next_word(text: str, position: int, end: int) -> int:
+    match = _NO_BLANK.search(text, position, end)
     return match.start() if match else end

@@ -101,19 +101,19 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     numbers = numbers_in(text)
     values: list[AnswerValue] = []
     taken = bytearray(len(text))
-    for own in own_number_ranges(answer, text, numbers):
-        taken[own.char_start : own.char_end] = b"\1" * (own.char_end - own.char_start)
+    for chars in own_number_ranges(answer, text, numbers):
+        taken[chars.char_start : chars.char_end] = b"\1" * (chars.char_end - chars.char_start)
     phrases = [*phrases_in(text)]
     quantities = [*number_quantities(numbers, text)]
     ends = [quantity.end for quantity in quantities]
     for phrase in phrases:  # both numbers of "2 hours and 15 minutes" may be their sum
-        place = bisect_left(ends, phrase.start + 1)
-        while place < len(quantities) and quantities[place].start < phrase.end:
-            readings = quantities[place].readings | phrase.readings
-            quantities[place] = replace(quantities[place], readings=readings)
-            place += 1
+        index = bisect_left(ends, phrase.start + 1)
+        while index < len(quantities) and quantities[index].start < phrase.end:
+            readings = quantities[index].readings | phrase.readings
+            quantities[index] = replace(quantities[index], readings=readings)
+            index += 1
     pairs = [*zip(numbers, quantities, strict=True)]
-    digits, words = [one for one in pairs if one[0].digits], [one for one in pairs if not one[0].digits]
+    digits, words = [pair for pair in pairs if pair[0].digits], [pair for pair in pairs if not pair[0].digits]
     for value in chain(
         _dates_and_times(text), _numbers(digits, text), _phrases(phrases, text), _worded_numbers(parsed, words, text),
         _months(parsed, text),
@@ -127,15 +127,15 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
 
 def _with_conversions(values: Sequence[AnswerValue], numbers: Sequence[Number], text: str) -> list[AnswerValue]:
     """The values; of a measure in two units, as in "350°F (175°C)", a passage repeats both if it has either number."""
-    places = {value.chars.char_start: place for place, value in enumerate(values) if len(value.parts) == 1}
-    found = [*values]
+    index_of = {value.chars.char_start: index for index, value in enumerate(values) if len(value.parts) == 1}
+    converted = [*values]
     for first, second in conversions_in(numbers, text):
-        if first.start in places and second.start in places:
-            pair = places[first.start], places[second.start]
-            either = found[pair[0]].parts[0] | found[pair[1]].parts[0]
-            for place in pair:
-                found[place] = replace(found[place], parts=(either,))
-    return found
+        if first.start in index_of and second.start in index_of:
+            pair = index_of[first.start], index_of[second.start]
+            either = converted[pair[0]].parts[0] | converted[pair[1]].parts[0]
+            for index in pair:
+                converted[index] = replace(converted[index], parts=(either,))
+    return converted
 
 
 def _exactly(kind: str, size: Decimal | int) -> frozenset[Range]:
@@ -177,7 +177,7 @@ def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
     for word, chars in enumerate(parsed.words):
         name = chars.of(text) if parsed.universal_tags[word] == "PROPN" else ""
         if any(map(str.isupper, name)) and not is_capitalised_as_first(parsed, word, text):
-            months = tuple(_exactly(Kind.MONTH, MONTHS[one]) for one in comparable_words(name) if one in MONTHS)
+            months = tuple(_exactly(Kind.MONTH, MONTHS[part]) for part in comparable_words(name) if part in MONTHS)
             if months:
                 yield AnswerValue(chars, months, is_time=True)
 
@@ -188,7 +188,7 @@ _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
 def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) -> AnswerValue:
     """The value of a quantity that may be repeated by what lies within a tolerance below and above it."""
-    below, above = (max(one, quantity.within) for one in tolerance)
+    below, above = (max(side, quantity.within) for side in tolerance)
     is_in_percent = PERCENT_BEHIND.match(text, quantity.end) is not None
     return AnswerValue(
         CharRange(quantity.start, quantity.end),
@@ -211,10 +211,10 @@ def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_i
         if kind in _AMOUNTS:
             more = [Kind.AMOUNT_OF_MEASURE] if kind is Kind.OTHER_AMOUNT and is_measure else []  # "3/4 mile"
             least, most = (size - below, size + above) if below or above else (size, size)
-            yield from ((one, least, most) for one in (*kinds, *more))
+            yield from ((other, least, most) for other in (*kinds, *more))
         elif kind not in _DURATIONS and not is_measure:
             yield kind, size, size
-    units = [one for one in readings if one[0] in _DURATIONS or (is_measure and one[0] not in _AMOUNTS)]
+    units = [reading for reading in readings if reading[0] in _DURATIONS or (is_measure and reading[0] not in _AMOUNTS)]
     for kind, size in in_other_units(units):
         is_rounded = meant and (below or above)
         yield (kind, size * (1 - below / meant), size * (1 + above / meant)) if is_rounded else (kind, size, size)
@@ -383,15 +383,15 @@ class ValueMatcher:
     """Finds the unmatched values of one answer's spans; what a passage repeats is decided once."""
 
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
-        joined, text, places = without_gaps(answer, hide_markup(answer, parsed.marked))
-        moved = parsed if joined == answer else _moved(parsed, places)
-        found: list[Value] = [*answer_values(moved, joined, text), *answer_names(moved, text)]
+        joined, text, positions = without_gaps(answer, hide_markup(answer, parsed.marked))
+        moved = parsed if joined == answer else _moved(parsed, positions)
+        values: list[Value] = [*answer_values(moved, joined, text), *answer_names(moved, text)]
         if moved is not parsed:
-            found = [replace(value, chars=_in_answer(value.chars, places)) for value in found]
+            values = [replace(value, chars=_in_answer(value.chars, positions)) for value in values]
         self._answer = answer
-        self._found = sorted(found, key=lambda value: value.chars)
+        self._all_values = sorted(values, key=lambda value: value.chars)
         self._parts: dict[tuple[int, int], frozenset[int]] = {}
-        self._hold_against([passage_content(one.text, one.title) for one in passages])
+        self._hold_against([passage_content(passage.text, passage.title) for passage in passages])
 
     def with_passage(self, passage: Passage) -> ValueMatcher:
         """The same answer, held against one passage more; neither it nor the other passages are read again."""
@@ -405,7 +405,7 @@ class ValueMatcher:
         self.passages = passages
         self._values = [
             value
-            for value in self._found
+            for value in self._all_values
             if isinstance(value, AnswerName)
             or not value.counted
             or any(value.counted in passage.counted_nouns for passage in passages)
@@ -421,44 +421,44 @@ class ValueMatcher:
         number, times of day, and words of names without case, diacritics or possessive; a date must occur with all of
         its parts in one passage, the words of a name in any of them, also in other forms ("NY" for "New York").
         """
-        found = self.unmatched_ranges(span, passage_indices)
-        return tuple(dict.fromkeys(chars.of(self._answer) for chars in found))
+        ranges = self.unmatched_ranges(span, passage_indices)
+        return tuple(dict.fromkeys(chars.of(self._answer) for chars in ranges))
 
     def unmatched_ranges(self, span: CharRange, passage_indices: Sequence[int]) -> list[CharRange]:
         """Where in the answer the values of ``unmatched_values`` stand, ascending."""
         indices = tuple(passage_indices) or tuple(range(len(self.passages)))
-        return [self._values[place].chars for place in self._in(span) if not self._is_repeated(place, indices)]
+        return [self._values[number].chars for number in self._in(span) if not self._is_repeated(number, indices)]
 
     def values_in(self, span: CharRange) -> list[Value]:
         """The values that belong to the span, ascending."""
-        return [self._values[place] for place in self._in(span)]
+        return [self._values[number] for number in self._in(span)]
 
     def _in(self, span: CharRange) -> list[int]:
         last = bisect_left(self._values, span.char_end, key=lambda value: value.chars.char_start)
         first = bisect_left(self._ends, span.char_start + 1)
-        return [place for place in range(first, last) if _belongs(self._values[place], span)]
+        return [number for number in range(first, last) if _belongs(self._values[number], span)]
 
-    def _is_repeated(self, place: int, passage_indices: Sequence[int]) -> bool:
-        value = self._values[place]
-        found: frozenset[int] = frozenset()
+    def _is_repeated(self, number: int, passage_indices: Sequence[int]) -> bool:
+        value = self._values[number]
+        parts: frozenset[int] = frozenset()
         for index in passage_indices:
-            key = id(value), index  # values live in ``_found``, which copies share; their places may differ
+            key = id(value), index  # values live in ``_all_values``, which copies share; their numbers may differ
             if key not in self._parts:
                 self._parts[key] = value.parts_in(self.passages[index])
-            found |= self._parts[key]
-            if value.is_repeated_by(found):
+            parts |= self._parts[key]
+            if value.is_repeated_by(parts):
                 return True
         return False
 
 
-def _moved(parsed: ParsedAnswer, places: Sequence[int]) -> ParsedAnswer:
+def _moved(parsed: ParsedAnswer, positions: Sequence[int]) -> ParsedAnswer:
     """The answer with its words where they stand among the code points at these places."""
-    ends = [(bisect_left(places, word.char_start), bisect_left(places, word.char_end)) for word in parsed.words]
+    ends = [(bisect_left(positions, word.char_start), bisect_left(positions, word.char_end)) for word in parsed.words]
     return replace(parsed, words=tuple(CharRange(start, end) for start, end in ends))
 
 
-def _in_answer(chars: CharRange, places: Sequence[int]) -> CharRange:
-    return CharRange(places[chars.char_start], places[chars.char_end - 1] + 1)
+def _in_answer(chars: CharRange, positions: Sequence[int]) -> CharRange:
+    return CharRange(positions[chars.char_start], positions[chars.char_end - 1] + 1)
 
 
 def _belongs(value: Value, span: CharRange) -> bool:

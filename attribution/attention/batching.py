@@ -84,7 +84,7 @@ def row_batches(
             packed = pack_end_to_end(
                 [rows[index].token_ids for index in group], token_budget, share=share, context=context
             )
-        yield from ([group[place] for place in batch] for batch in packed)
+        yield from ([group[index] for index in batch] for batch in packed)
 
 
 def pack_by_token_budget(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
@@ -133,12 +133,12 @@ def _parts(rows: Sequence[TokenIds], group: Sequence[int], context: int, most: i
     """The group in parts of at most ``most`` tokens, but for single rows, and the tokens of each."""
     part, size = [group[0]], len(rows[group[0]])
     for index in group[1:]:
-        own = len(rows[index]) - shared_length(rows[part[0]], rows[index], context)
-        if size + own > most:
+        added = len(rows[index]) - shared_length(rows[part[0]], rows[index], context)
+        if size + added > most:
             yield part, size
-            part, size, own = [], 0, len(rows[index])
+            part, size, added = [], 0, len(rows[index])
         part.append(index)
-        size += own
+        size += added
     yield part, size
 
 
@@ -210,13 +210,13 @@ def end_to_end_inputs(
     Without the mask transformers would look in the positions for several rows, for which a GPU has to be waited for.
     """
     shared = shared_lengths([row.token_ids for row in rows], context) if share else [0] * len(rows)
-    places = EndToEndRows([len(row.token_ids) for row in rows], device, shared=shared)
-    own = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
-    token_ids = to_device(torch.from_numpy(own)[None], device)
-    return places, {
+    packed = EndToEndRows([len(row.token_ids) for row in rows], device, shared=shared)
+    ids = np.concatenate([row.token_ids[start:] for row, start in zip(rows, shared, strict=True)]).astype(np.int64)
+    token_ids = to_device(torch.from_numpy(ids)[None], device)
+    return packed, {
         "input_ids": token_ids,
         "attention_mask": torch.ones_like(token_ids, dtype=torch.bool),
-        "position_ids": places.positions[None],
+        "position_ids": packed.positions[None],
     }
 
 

@@ -232,9 +232,9 @@ class LayerCapture:
         rows, device = [row for row, _ in jobs], self.device
         capture = Capture(self.layer - 1, top_k, self.requests(jobs), bidirectional=self.bidirectional)
         if layout is RowLayout.END_TO_END:
-            places, inputs = end_to_end_inputs(rows, device, share=self.shares)
+            packed, inputs = end_to_end_inputs(rows, device, share=self.shares)
             options = {} if self.bidirectional else {"use_cache": False}
-            with capturing(capture), rows_end_to_end(places):
+            with capturing(capture), rows_end_to_end(packed):
                 self.network(**inputs, **options)
             return capture
         lengths = torch.tensor([len(row.token_ids) for row in rows])
@@ -306,19 +306,19 @@ def try_model(
         )
     with nullcontext() if options.loaded_layers else drop_unused_weights(model, layer.layer):
         try:
-            found = capture.take(jobs[:1], layout=RowLayout.PADDED, top_k=_EVERY_COLUMN)
+            alone = capture.take(jobs[:1], layout=RowLayout.PADDED, top_k=_EVERY_COLUMN)
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise ModelLoadError(
                 f"model {options.model!r} does not give its attention: {error}; choose another"
             ) from error
-        if isinstance(PendingRows(found.captured).outcome(0), RowFault):
+        if isinstance(PendingRows(alone.captured).outcome(0), RowFault):
             raise ModelLoadError(
                 f"model {options.model!r} gives NaN or infinity in {model.dtype}; choose another --dtype"
             )
-    capture = replace(capture, bidirectional=found.bidirectional)
+    capture = replace(capture, bidirectional=alone.bidirectional)
     take = partial(capture.take, jobs, top_k=_EVERY_COLUMN)
     layout = choose_layout(model, layer.kinds[: layer.layer], lambda layout: take(layout=layout))
-    if layout is RowLayout.PADDED and _is_exact(model) and _differ(found, take(layout=layout), _ROUGH_TOLERANCE):
+    if layout is RowLayout.PADDED and _is_exact(model) and _differ(alone, take(layout=layout), _ROUGH_TOLERANCE):
         raise ModelLoadError(
             f"model {options.model!r} should give a row the attention that it has alone, but it depends on the padding "
             "behind it; choose another"
@@ -339,22 +339,22 @@ def choose_layout(model: PreTrainedModel, kinds: Sequence[str], take: Callable[[
     if not lays_end_to_end(model, kinds):
         return RowLayout.PADDED
     try:
-        found = take(RowLayout.END_TO_END)
+        packed = take(RowLayout.END_TO_END)
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if is_out_of_memory(error):
             raise
         return RowLayout.PADDED
     tolerance = _EXACT_TOLERANCE if _is_exact(model) else _ROUGH_TOLERANCE
-    return RowLayout.PADDED if _differ(found, take(RowLayout.PADDED), tolerance) else RowLayout.END_TO_END
+    return RowLayout.PADDED if _differ(packed, take(RowLayout.PADDED), tolerance) else RowLayout.END_TO_END
 
 
 def _is_exact(model: PreTrainedModel) -> bool:
     return model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
 
 
-def _differ(one: Capture, other: Capture, tolerance: float) -> bool:
+def _differ(first: Capture, second: Capture, tolerance: float) -> bool:
     """Whether the attention of a row that both have differs; NaN does."""
-    pairs = zip(one.captured, other.captured, strict=False)
+    pairs = zip(first.captured, second.captured, strict=False)
     return not all((_full_similarity(a) - _full_similarity(b)).abs().max() <= tolerance for a, b in pairs)
 
 

@@ -95,8 +95,8 @@ class EndToEndRows:
     @cached_property
     def row_of(self) -> torch.Tensor:
         """The row of each place: int64 [places]."""
-        own = torch.tensor([row.end - row.start for row in self.places])
-        return to_device(torch.arange(len(own)).repeat_interleave(own), self.device)
+        counts = torch.tensor([row.end - row.start for row in self.places])
+        return to_device(torch.arange(len(counts)).repeat_interleave(counts), self.device)
 
     @cached_property
     def positions(self) -> torch.Tensor:
@@ -179,8 +179,8 @@ def varlen_kernels(device_index: int | None, device_type: str, dtype: torch.dtyp
     """The kernels for rows of variable length, best first; none without half precision and compute capability 8.0."""
     if device_type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device_index) < (8, 0):
         return ()
-    found = {FLASH_ATTN: _can_import_flash_attn(), TORCH_VARLEN: torch.backends.cuda.is_flash_attention_available()}
-    return tuple(name for name, works in found.items() if works)
+    kernels = {FLASH_ATTN: _can_import_flash_attn(), TORCH_VARLEN: torch.backends.cuda.is_flash_attention_available()}
+    return tuple(name for name, works in kernels.items() if works)
 
 
 def _can_import_flash_attn() -> bool:
@@ -358,8 +358,8 @@ def blocked_attention(
             torch.mm(queries, keys[group, :, seen], out=weights)
             weights.view(-1, last - first, weights.shape[1])[:, :, -hidden.shape[1] :].add_(hidden)
             torch.softmax(weights, -1, out=weights)
-            found = (weights.to(query.dtype) @ value[group, seen]).view(-1, last - first, value.shape[-1])
-            output[first:last, group * heads // groups : (group + 1) * heads // groups] = found.transpose(0, 1)
+            weighted = (weights.to(query.dtype) @ value[group, seen]).view(-1, last - first, value.shape[-1])
+            output[first:last, group * heads // groups : (group + 1) * heads // groups] = weighted.transpose(0, 1)
     return output
 
 
@@ -425,8 +425,8 @@ def _band_mask(rows: EndToEndRows, block: int, window: int, dtype: torch.dtype) 
         around = block + 2 * window
         query_rows = pad(row_of, (0, behind), value=-1).view(-1, 1, block, 1)
         key_rows = pad(row_of, (window, behind + window), value=-1).unfold(0, around, block)[:, None, None]
-        places = torch.arange(around, device=row_of.device)
-        near = (places - places[window : window + block, None]).abs() <= window
+        keys = torch.arange(around, device=row_of.device)
+        near = (keys - keys[window : window + block, None]).abs() <= window
         unseen = torch.full((), float("-inf"), dtype=dtype, device=row_of.device)
         mask = torch.where((query_rows == key_rows) & near, unseen.new_zeros(()), unseen)
         rows.local_masks[window, dtype] = mask

@@ -156,7 +156,7 @@ class HiddenSimilarity:
 
     def __init__(self, states: Sequence[torch.Tensor], *, encoded: EncodedRow, passage_count: int) -> None:
         """``states`` are float32 [tokens, size]: one per window of the row, or a single one if it has no windows."""
-        if not all(bool(one.isfinite().all()) for one in states):
+        if not all(bool(state.isfinite().all()) for state in states):
             raise RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, but contain NaN or infinity")
         self._encoded, self._passage_count = encoded, passage_count
         windows = [(window.row, window.columns) for window in encoded.windows]
@@ -171,7 +171,7 @@ class HiddenSimilarity:
 
         A negative cosine counts as 0. ``passage_mass`` and ``sink_mass`` hold sums of cosines.
         """
-        found = []
+        attributions = []
         for prompt, responses, row, _ in self._parts:
             prompt = normalize(prompt, dim=1)
             column_passage = torch.from_numpy(row.column_passage.astype(np.int64)).to(prompt.device)
@@ -182,8 +182,8 @@ class HiddenSimilarity:
                 mass = passage_mass(cosines, column_passage, self._passage_count)
                 slices.append((*top_columns(cosines, top_k), mass, sink_mass(cosines, column_passage)))
             columns, *sums = (torch.cat(part).cpu() for part in zip(*slices, strict=True))
-            found.append(TokenAttribution(columns.to(torch.int32).numpy(), *(one.numpy() for one in sums)))
-        return merge_windows(self._encoded, found, top_k=top_k) if self._encoded.windows else found[0]
+            attributions.append(TokenAttribution(columns.to(torch.int32).numpy(), *(part.numpy() for part in sums)))
+        return merge_windows(self._encoded, attributions, top_k=top_k) if self._encoded.windows else attributions[0]
 
     def best_windows(self, tokens: npt.NDArray[np.bool_], *, window: int) -> WindowScores:
         """Cosine of each span's mean state with the mean states of each passage's windows (Phukan et al. 2024).
@@ -199,11 +199,11 @@ class HiddenSimilarity:
             weights = torch.from_numpy(tokens).to(response)
             spans = normalize((weights @ response) / weights.sum(1, keepdim=True).clamp(min=1), dim=1)
             for passage in np.unique(row.column_passage[row.column_passage >= 0]).tolist():
-                places = np.flatnonzero(row.column_passage == passage)
-                width = min(window, len(places))
-                means = avg_pool1d(prompt[torch.from_numpy(places)].T[None], width, stride=1)[0].T
+                positions = np.flatnonzero(row.column_passage == passage)
+                width = min(window, len(positions))
+                means = avg_pool1d(prompt[torch.from_numpy(positions)].T[None], width, stride=1)[0].T
                 best = (spans @ normalize(means, dim=1).T).max(dim=1)
                 cosines[:, passage] = best.values.cpu().numpy()
                 for span, start in enumerate(best.indices.tolist()):
-                    columns[span][passage] = own_columns[places[start : start + width]]
+                    columns[span][passage] = own_columns[positions[start : start + width]]
         return WindowScores(cosines, columns)

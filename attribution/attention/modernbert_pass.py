@@ -130,22 +130,22 @@ class FusedCapture:
         requests = row_requests(jobs, query_position=self.query_position, softmax_over=self.softmax_over, device=_CPU)
         capture = Capture(len(self.lower_layers), top_k, requests, bidirectional=True)
         rows = [row for row, _ in jobs]
-        places, inputs = end_to_end_inputs(rows, _CPU, share=self.shares, context=self.context)
-        factors = {kind: rotation.factors(places.longest[1]) for kind, rotation in self.rotations.items()}
-        factors_of_places = {kind: some[places.positions] for kind, some in factors.items()}
+        packed, inputs = end_to_end_inputs(rows, _CPU, share=self.shares, context=self.context)
+        factors = {kind: rotation.factors(packed.longest[1]) for kind, rotation in self.rotations.items()}
+        factors_of_places = {kind: some[packed.positions] for kind, some in factors.items()}
         token_ids = inputs["input_ids"][0]
         hidden = self.token_states.index_select(0, token_ids)
         for layer in self.lower_layers:
-            self._add_attention(hidden, token_ids, layer, places, factors_of_places[layer.kind])
+            self._add_attention(hidden, token_ids, layer, packed, factors_of_places[layer.kind])
             normed = self._normed(hidden, layer.mlp_norm)
             gated = self.activation(_product(normed, layer.mlp_input)).mul_(_product(normed, layer.mlp_gate))
             _add_product(hidden, gated, layer.mlp_output)
         hidden, of_kind = self._normed(hidden, self.attention_norm), factors[self.kind]
-        for row, request in zip(places.places, requests, strict=True):
-            own = row.without_context(self.context // 2).states(hidden)
+        for row, request in zip(packed.places, requests, strict=True):
+            of_row = row.without_context(self.context // 2).states(hidden)
             positions, tokens = request.query_positions, request.token_count
-            key = self._heads(own[:tokens] @ self.key, of_kind[:tokens])
-            query = self._heads(own[positions] @ self.query, of_kind[positions])
+            key = self._heads(of_row[:tokens] @ self.key, of_kind[:tokens])
+            query = self._heads(of_row[positions] @ self.query, of_kind[positions])
             rule = AttentionRule(causal=False, reach=None, scaling=query.shape[-1] ** -0.5)
             numbered = replace(request, query_positions=torch.arange(len(positions)))
             capture.captured.append(reduce_row(RowAttention(query, key, None, rule), numbered, top_k=top_k))
@@ -156,7 +156,7 @@ class FusedCapture:
         hidden: torch.Tensor,
         token_ids: torch.Tensor,
         layer: _LowerLayer,
-        places: EndToEndRows,
+        packed: EndToEndRows,
         factors: torch.Tensor,
     ) -> None:
         """Add the layer's attention to ``hidden`` [tokens, hidden size]; local attention needs places around them."""
@@ -175,11 +175,11 @@ class FusedCapture:
         scaling = query.shape[-1] ** -0.5
         if reach:
             attention = padded_local_attention(
-                query[:, reach:-reach], key, value, rows=places, window=reach, scaling=scaling
+                query[:, reach:-reach], key, value, rows=packed, window=reach, scaling=scaling
             )
         else:
             rule = AttentionRule(causal=False, reach=layer.reach, scaling=scaling)
-            attention = end_to_end_attention(query[None], key[None], value[None], rows=places, rule=rule)[0]
+            attention = end_to_end_attention(query[None], key[None], value[None], rows=packed, rule=rule)[0]
         _add_product(hidden, attention[:tokens].reshape(hidden.shape), layer.attention_output)
 
     def _heads(self, states: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
@@ -259,41 +259,41 @@ def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
     hidden, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
     with ExitStack() as opened:
         files = [opened.enter_context(safe_open(path, "pt")) for path in weight_paths(directory, layer=layer)]
-        places = {name.removeprefix("model."): (file, name) for file in files for name in file.keys()}  # noqa: SIM118
+        entries = {name.removeprefix("model."): (file, name) for file in files for name in file.keys()}  # noqa: SIM118
 
         def weight(name: str, *shape: int) -> torch.Tensor:
-            file, stored = places[f"{name}.weight"]
-            found: torch.Tensor = file.get_tensor(stored).float()
-            if found.shape != shape or not isfinite(found.sum()):
+            file, stored = entries[f"{name}.weight"]
+            tensor: torch.Tensor = file.get_tensor(stored).float()
+            if tensor.shape != shape or not isfinite(tensor.sum()):
                 raise ValueError(f"{stored} should be finite and of the shape {shape}")
-            return found
+            return tensor
 
-        def attention_norm(place: int) -> torch.Tensor | None:
-            return weight(f"layers.{place}.attn_norm", hidden) if place else None
+        def attention_norm(index: int) -> torch.Tensor | None:
+            return weight(f"layers.{index}.attn_norm", hidden) if index else None
 
-        def query_key_value(place: int) -> list[torch.Tensor]:
+        def query_key_value(index: int) -> list[torch.Tensor]:
             """[hidden, hidden] each; heads of the first two have column i beside column i + size / 2."""
-            *rotated, value = weight(f"layers.{place}.attn.Wqkv", 3 * hidden, hidden).chunk(3)
-            pairs = (one.view(heads, 2, -1, hidden).transpose(1, 2).reshape(one.shape) for one in rotated)
+            *rotated, value = weight(f"layers.{index}.attn.Wqkv", 3 * hidden, hidden).chunk(3)
+            pairs = (part.view(heads, 2, -1, hidden).transpose(1, 2).reshape(part.shape) for part in rotated)
             return [*pairs, value]
 
         embeddings = weight("embeddings.tok_embeddings", config.vocab_size, hidden)
         token_states = layer_norm(embeddings, (hidden,), weight("embeddings.norm", hidden), None, config.norm_eps)
 
-        def lower_layer(place: int) -> _LowerLayer:
-            states = torch.cat(query_key_value(place)).T.contiguous()
-            is_kept = place == 0 and config.vocab_size * states.shape[1] <= _MOST_WEIGHTS
-            mlp_input, mlp_gate = weight(f"layers.{place}.mlp.Wi", 2 * inner, hidden).chunk(2)
-            kind = config.layer_types[place]
+        def lower_layer(index: int) -> _LowerLayer:
+            states = torch.cat(query_key_value(index)).T.contiguous()
+            is_kept = index == 0 and config.vocab_size * states.shape[1] <= _MOST_WEIGHTS
+            mlp_input, mlp_gate = weight(f"layers.{index}.mlp.Wi", 2 * inner, hidden).chunk(2)
+            kind = config.layer_types[index]
             return _LowerLayer(
-                attention_norm=attention_norm(place),
+                attention_norm=attention_norm(index),
                 query_key_value=states.to(dtype),
                 of_tokens=token_states @ states if is_kept else None,
-                attention_output=weight(f"layers.{place}.attn.Wo", hidden, hidden).T.contiguous().to(dtype),
-                mlp_norm=weight(f"layers.{place}.mlp_norm", hidden),
+                attention_output=weight(f"layers.{index}.attn.Wo", hidden, hidden).T.contiguous().to(dtype),
+                mlp_norm=weight(f"layers.{index}.mlp_norm", hidden),
                 mlp_input=mlp_input.T.contiguous().to(dtype),
                 mlp_gate=mlp_gate.T.contiguous().to(dtype),
-                mlp_output=weight(f"layers.{place}.mlp.Wo", hidden, inner).T.contiguous().to(dtype),
+                mlp_output=weight(f"layers.{index}.mlp.Wo", hidden, inner).T.contiguous().to(dtype),
                 kind=kind,
                 reach=None if kind == "full_attention" else config.local_attention // 2,
             )
@@ -314,9 +314,9 @@ def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
             kind=config.layer_types[layer - 1],
             rotations={
                 kind: _Rotation(
-                    hidden // heads, one["rope_theta"], one["factor"] if one["rope_type"] == "linear" else 1.0
+                    hidden // heads, rope["rope_theta"], rope["factor"] if rope["rope_type"] == "linear" else 1.0
                 )
-                for kind, one in config.rope_parameters.items()
+                for kind, rope in config.rope_parameters.items()
                 if kind in config.layer_types[:layer]
             },
         )

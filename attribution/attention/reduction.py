@@ -102,10 +102,10 @@ def plain_attention(
     row_count, head_count, token_count, _ = query.shape
     output = torch.empty((row_count, token_count, head_count, value.shape[-1]), dtype=query.dtype, device=query.device)
     masks = None if mask is None else mask.expand(row_count, -1, -1, -1)
-    places = torch.arange(token_count, device=query.device)
+    all_positions = torch.arange(token_count, device=query.device)
     for row in range(row_count):
-        for positions in torch.split(places, max(1, MAX_WEIGHTS // (head_count * token_count))):
-            seen = rule.visible(positions, places) if masks is None else masks[row, :, positions]
+        for positions in torch.split(all_positions, max(1, MAX_WEIGHTS // (head_count * token_count))):
+            seen = rule.visible(positions, all_positions) if masks is None else masks[row, :, positions]
             weights = attention_weights(query[row, :, positions], key[row], seen, rule)
             output[row, positions] = weighted_values(weights, value[row]).transpose(0, 1).to(query.dtype)
     return output

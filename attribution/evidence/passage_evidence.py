@@ -36,7 +36,7 @@ _ASCII_WORDS = (
 """What each ASCII character is in a word: its lower case, a blank for those that stand in none."""
 
 _Floats = npt.NDArray[np.float64]
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 
 
 class WordOverlap:
@@ -55,20 +55,20 @@ class WordOverlap:
         self._sums = np.zeros((len(words) + 1, len(passages)))
         np.cumsum(scores, axis=0, out=self._sums[1:])
 
-    def words_of(self, ranges: Sequence[CharRange]) -> tuple[_Places, _Places]:
+    def words_of(self, ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
         """The half-open run of words that each range overlaps: first words, ends; a run may be empty."""
         firsts = [bisect_right(self._ends, chars.char_start) for chars in ranges]
         ends = [bisect_left(self._starts, chars.char_end) for chars in ranges]
         return np.array(firsts, dtype=np.intp), np.maximum(firsts, np.array(ends, dtype=np.intp))
 
-    def shares(self, firsts: _Places, ends: _Places) -> _Floats:
+    def shares(self, firsts: _Indices, ends: _Indices) -> _Floats:
         """The share that each passage has of the scores of a run's words: float64 [runs, passages]; 0 without any."""
         sums = self._sums[ends] - self._sums[firsts]
         totals = sums.sum(axis=1, keepdims=True)
         shares: _Floats = np.divide(sums, totals, out=np.zeros_like(sums), where=totals > 0)
         return shares
 
-    def stand_alone(self, firsts: _Places, ends: _Places) -> npt.NDArray[np.bool_]:
+    def stand_alone(self, firsts: _Indices, ends: _Indices) -> npt.NDArray[np.bool_]:
         """The one passage, if any, in whose text or title a run's words stand in a row: bool [runs, passages]."""
         lengths = (ends - firsts)[:, None]
         having = (self._ending[ends] >= lengths) & (lengths > 0)
@@ -109,7 +109,7 @@ def _ending_runs(words: Sequence[str], passages: Sequence[Passage]) -> tuple[npt
     wanted = frozenset(words)
     positions: defaultdict[str, list[int]] = defaultdict(list)
     passage_of: list[int] = []
-    for passage, text in ((index, text) for index, one in enumerate(passages) for text in (one.title, one.text)):
+    for passage, text in ((index, text) for index, item in enumerate(passages) for text in (item.title, item.text)):
         of_text = _lower_words(text or "")
         for position, word in enumerate(of_text, start=len(passage_of)):
             if word in wanted:
@@ -244,7 +244,7 @@ def evidence_tokens(scores: UnionScores, *, encoded: EncodedRow) -> list[tuple[T
     )
     for union, passage, in_title, start, end, score in zip(*(part.tolist() for part in parts), strict=True):
         tokens[union].append(TokenEvidence(passage, in_title, CharRange(start, end), score))
-    return [tuple(one) for one in tokens]
+    return [tuple(of_union) for of_union in tokens]
 
 
 def scaled_tokens(tokens: Sequence[TokenEvidence], factor: float) -> tuple[TokenEvidence, ...]:
@@ -381,8 +381,8 @@ def _nearest_borders(text: str, position: int) -> tuple[int, int]:
         return position, position
     before = text[max(position - _FARTHEST, 0) : position].rsplit(None, 1)[-1]
     borders = _borders(before + text[position : position + _FARTHEST].split(None, 1)[0])
-    place, start = len(before), position - len(before)
-    return start + borders[bisect_right(borders, place) - 1], start + borders[bisect_left(borders, place)]
+    offset, start = len(before), position - len(before)
+    return start + borders[bisect_right(borders, offset) - 1], start + borders[bisect_left(borders, offset)]
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts, WordTokenAli
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import CharRange
 
-_Places = npt.NDArray[np.intp]
+_Indices = npt.NDArray[np.intp]
 _Flags = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float64]
 _Counts = npt.NDArray[np.int64]
@@ -35,8 +35,8 @@ class UnionScores:
         evidence_isolated: for each union whether all evidence was isolated: the filter alone would leave nothing.
     """
 
-    unions: _Places
-    columns: _Places
+    unions: _Indices
+    columns: _Indices
     scores: _Floats
     evidence_isolated: list[bool]
 
@@ -49,11 +49,11 @@ class PassageScores:
     """
 
     def __init__(
-        self, *, encoded: EncodedRow, tokens: TokenAttribution, responses: _Places | slice = slice(None)
+        self, *, encoded: EncodedRow, tokens: TokenAttribution, responses: _Indices | slice = slice(None)
     ) -> None:
         top_columns = tokens.top_columns[responses]
         self.columns = np.unique(top_columns).astype(np.intp)
-        self._places = np.searchsorted(self.columns, top_columns)
+        self._indices = np.searchsorted(self.columns, top_columns)
         visible = (encoded.column_passage >= 0) & (encoded.column_char_start < encoded.column_char_end)
         self._scores = np.where(visible[top_columns], tokens.top_scores[responses].astype(np.float64), 0.0)
 
@@ -64,16 +64,16 @@ class PassageScores:
         is isolated, all of it stays, or with ``strict`` none, as in Algorithm 1.
         """
         united = self.column_sums(weights)
-        unions, places = united.nonzero()
-        columns = self.columns[places]
+        unions, indices = united.nonzero()
+        columns = self.columns[indices]
         kept = keep_neighboured(columns, unions, isolation_tau=isolation_tau)
         left = np.zeros(len(weights), dtype=np.bool_)
         left[unions[kept]] = True
         isolated = (np.bincount(unions, minlength=len(weights)) > 0) & ~left
         if not strict:
             kept |= isolated[unions]
-        unions, places = unions[kept], places[kept]
-        return UnionScores(unions, columns[kept], united[unions, places], isolated.tolist())
+        unions, indices = unions[kept], indices[kept]
+        return UnionScores(unions, columns[kept], united[unions, indices], isolated.tolist())
 
     def mean_masses(
         self, scores: UnionScores, *, union_of_span: Sequence[int], firsts: Sequence[int], ends: Sequence[int]
@@ -83,8 +83,8 @@ class PassageScores:
         wanted[scores.unions, np.searchsorted(self.columns, scores.columns)] = True
         masses = []
         for union, first, end in zip(union_of_span, firsts, ends, strict=True):
-            found = self._scores[first:end][wanted[union][self._places[first:end]]]
-            masses.append(min(max(float(found.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
+            attended = self._scores[first:end][wanted[union][self._indices[first:end]]]
+            masses.append(min(max(float(attended.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
         return masses
 
     def column_sums(self, weights: _Counts) -> _Floats:
@@ -92,20 +92,20 @@ class PassageScores:
         size = (len(weights), len(self.columns))
         unions, counted = weights.nonzero()
         weighted = weights[unions, counted, None] * self._scores[counted]
-        places = unions[:, None] * len(self.columns) + self._places[counted]
-        sums = np.bincount(places.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
+        indices = unions[:, None] * len(self.columns) + self._indices[counted]
+        sums = np.bincount(indices.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
 
     def run_sums(self, firsts: Sequence[int], ends: Sequence[int]) -> _Floats:
         """The sums over runs ``[first, end)`` of response tokens on each of ``columns``: float64 [runs, columns]."""
         sums = np.zeros((len(firsts), len(self.columns)))
         for row, first, end in zip(sums, firsts, ends, strict=True):
-            places, scores = self._places[first:end].ravel(), self._scores[first:end].ravel()
-            row[:] = np.bincount(places, weights=scores, minlength=len(row))
+            indices, scores = self._indices[first:end].ravel(), self._scores[first:end].ravel()
+            row[:] = np.bincount(indices, weights=scores, minlength=len(row))
         return sums
 
 
-def keep_neighboured(columns: _Places, unions: _Places, *, isolation_tau: float) -> _Flags:
+def keep_neighboured(columns: _Indices, unions: _Indices, *, isolation_tau: float) -> _Flags:
     """True for each evidence column with another of its union within ``isolation_tau`` positions (Algorithm 1).
 
     Both ends are included. Columns ascend within a union without repetition, and unions ascend. An infinite
@@ -120,7 +120,7 @@ def keep_neighboured(columns: _Places, unions: _Places, *, isolation_tau: float)
     return kept
 
 
-ColumnContext: TypeAlias = tuple[_Places, _Floats]
+ColumnContext: TypeAlias = tuple[_Indices, _Floats]
 """Distinct ascending columns, and float64 [unions, columns], what each of them is worth besides the evidence."""
 
 
@@ -147,8 +147,8 @@ def keep_best_windows(
     text = np.flatnonzero(~encoded.column_in_title[columns])
     if len(text) and not math.isinf(window):
         groups = unions[text] * passage_count + passages[text]
-        places = columns[text] + groups * (len(encoded.column_passage) + int(window))
-        kept[text] = _in_best_window(places, groups, values[text], own[text], int(window))
+        positions = columns[text] + groups * (len(encoded.column_passage) + int(window))
+        kept[text] = _in_best_window(positions, groups, values[text], own[text], int(window))
     cells = unions[kept] * passage_count + passages[kept]
     sums = np.bincount(cells, weights=values[kept], minlength=len(scores.evidence_isolated) * passage_count)
     stays = kept[own]
@@ -156,7 +156,7 @@ def keep_best_windows(
     return WindowedScores(evidence, sums.astype(np.float64, copy=False).reshape(-1, passage_count))
 
 
-def _with_context(scores: UnionScores, context: ColumnContext | None) -> tuple[_Places, _Places, _Floats, _Flags]:
+def _with_context(scores: UnionScores, context: ColumnContext | None) -> tuple[_Indices, _Indices, _Floats, _Flags]:
     """Union, column, evidence and context together, and whether there is evidence; by union, then column."""
     if context is None:
         return scores.unions, scores.columns, scores.scores, np.ones(len(scores.columns), dtype=np.bool_)
@@ -164,24 +164,24 @@ def _with_context(scores: UnionScores, context: ColumnContext | None) -> tuple[_
     evidence = np.zeros(values.shape)
     evidence[scores.unions, np.searchsorted(columns, scores.columns)] = scores.scores
     total = values + evidence
-    unions, places = total.nonzero()
-    return unions, columns[places], total[unions, places], evidence[unions, places] > 0
+    unions, indices = total.nonzero()
+    return unions, columns[indices], total[unions, indices], evidence[unions, indices] > 0
 
 
-def _in_best_window(places: _Places, groups: _Places, values: _Floats, own: _Flags, window: int) -> _Flags:
+def _in_best_window(positions: _Indices, groups: _Indices, values: _Floats, own: _Flags, window: int) -> _Flags:
     """True for what lies in the best window of its group; groups lie more than ``window`` places apart."""
-    ascending = np.argsort(places, kind="stable")
-    places, groups, values, own = places[ascending], groups[ascending], values[ascending], own[ascending]
-    ends = np.searchsorted(places, places + window)
+    ascending = np.argsort(positions, kind="stable")
+    positions, groups, values, own = positions[ascending], groups[ascending], values[ascending], own[ascending]
+    ends = np.searchsorted(positions, positions + window)
     counts, sums = np.append(0, np.cumsum(own)), np.append(0.0, np.cumsum(values))
     starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     group_of = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(groups))))
     has_evidence = np.logical_or.reduceat(own, starts)[group_of]
     in_window = np.where((counts[ends] > counts[:-1]) | ~has_evidence, sums[ends] - sums[:-1], -1.0)
     best = np.maximum.reduceat(in_window, starts)[group_of]
-    order = np.arange(len(places))
-    first = np.minimum.reduceat(np.where(in_window == best, order, len(places)), starts)[group_of]
-    kept = np.empty(len(places), dtype=np.bool_)
+    order = np.arange(len(positions))
+    first = np.minimum.reduceat(np.where(in_window == best, order, len(positions)), starts)[group_of]
+    kept = np.empty(len(positions), dtype=np.bool_)
     kept[ascending] = (order >= first) & (order < ends[first])
     return kept
 
@@ -225,7 +225,7 @@ class ResponseWeights:
 
         A token of the span is in its own fact always, also where it stands in no word.
         """
-        firsts, ends = (places.tolist() for places in self._alignment.tokens_of_ranges(spans))
+        firsts, ends = (bounds.tolist() for bounds in self._alignment.tokens_of_ranges(spans))
         facts_of_spans, factors = [], []
         numbers: dict[tuple[tuple[int, int], ...], int] = {}
         union_of_span = []

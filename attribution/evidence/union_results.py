@@ -158,7 +158,7 @@ class _Response:
             scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
         of_spans = [united[union] for union in weights.union_of_span]
-        sums = [one.scores for one in of_spans]
+        sums = [evidence.scores for evidence in of_spans]
         if self._words is not None:
             parts = settings.word_weight * self._words.parts(spans, self._sentences)
             sums = [_with_words(*pair) for pair in zip(sums, parts.tolist(), strict=True)]

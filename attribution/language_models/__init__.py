@@ -125,8 +125,8 @@ class LanguageModel:
             share=False,
         )
         for batch in batches:
-            found = run_halving([rows[index] for index in batch], self._batch_log_probabilities)
-            outcomes.update(zip(batch, found, strict=True))
+            of_batch = run_halving([rows[index] for index in batch], self._batch_log_probabilities)
+            outcomes.update(zip(batch, of_batch, strict=True))
         return [outcomes[index] for index in range(len(rows))]
 
     @torch.inference_mode()
@@ -135,12 +135,12 @@ class LanguageModel:
 
         Raises ``RowFault`` OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         """
-        (found,) = run_halving([row], lambda rows: [self.response_logits(rows)[0].log_softmax(-1)])
-        if isinstance(found, RowFault):
-            raise found
-        if bool(found.isnan().any()):
+        (distribution,) = run_halving([row], lambda rows: [self.response_logits(rows)[0].log_softmax(-1)])
+        if isinstance(distribution, RowFault):
+            raise distribution
+        if bool(distribution.isnan().any()):
             raise RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE)
-        return found
+        return distribution
 
     def response_logits(
         self, rows: Sequence[EncodedRow], *, embeddings: torch.Tensor | None = None
@@ -158,8 +158,8 @@ class LanguageModel:
         logits = self._model(**inputs, use_cache=False, **keep).logits
         first = first if self._keeps_logits else 0
         return [
-            logits[place, row.prompt_length - 1 - first : len(row.token_ids) - 1 - first].float()
-            for place, row in enumerate(rows)
+            logits[index, row.prompt_length - 1 - first : len(row.token_ids) - 1 - first].float()
+            for index, row in enumerate(rows)
         ]
 
     def token_ids(self, rows: Sequence[EncodedRow]) -> torch.Tensor:
@@ -188,10 +188,10 @@ class LanguageModel:
             make: Any = self._model.generate
             return [make(input_ids=ids, attention_mask=mask, max_new_tokens=max_new_tokens, **_GREEDY_SETTINGS)]
 
-        (found,) = run_halving([prompt], greedy)
-        if isinstance(found, RowFault):
-            raise found
-        return self._tokenizer.decode(found[0, prompt.prompt_length :].tolist()).strip()
+        (generated,) = run_halving([prompt], greedy)
+        if isinstance(generated, RowFault):
+            raise generated
+        return self._tokenizer.decode(generated[0, prompt.prompt_length :].tolist()).strip()
 
     def provenance(self) -> dict[str, str]:
         """Everything that the probabilities depend on, for the report."""
@@ -202,9 +202,9 @@ class LanguageModel:
         outcomes: list[_Outcome] = []
         for logits, row in zip(self.response_logits(rows), rows, strict=True):
             targets = torch.from_numpy(row.token_ids[row.prompt_length :].astype(np.int64)).to(logits.device)
-            found = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
-            is_finite = bool(found.isfinite().all())
-            outcomes.append(found.cpu().numpy() if is_finite else RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE))
+            scores = logits.gather(1, targets[:, None])[:, 0].double() - logits.logsumexp(-1).double()
+            is_finite = bool(scores.isfinite().all())
+            outcomes.append(scores.cpu().numpy() if is_finite else RowFault(Reason.NON_FINITE_ATTENTION, _NOT_FINITE))
         return outcomes
 
     @torch.inference_mode()
@@ -288,8 +288,8 @@ def check_causal(directory: ModelDirectory) -> None:
 
     Raises ``NotCausalError`` if it does not.
     """
-    own = getattr(directory.config, "auto_map", None) or {}
-    if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in own:
+    auto_map = getattr(directory.config, "auto_map", None) or {}
+    if type(directory.config) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in auto_map:
         raise NotCausalError(
             f"model {directory.options.model!r} should be a causal language model, is an encoder "
             f"({directory.config.model_type})"

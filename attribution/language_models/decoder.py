@@ -158,12 +158,12 @@ class Decoder:
             rows, layout=self.layout, token_budget=self.token_budget, rope_border=self._rope_border, share=True
         )
         for batch in batches:
-            found = run_halving([rows[place] for place in batch], self._states)
-            for place, states in zip(batch, found, strict=True):
+            outcomes = run_halving([rows[index] for index in batch], self._states)
+            for index, states in zip(batch, outcomes, strict=True):
                 if not _is_settled(states):  # taken again on their own, since a neighbour's NaN may have spread
-                    (states,) = run_halving([rows[place]], self._states)
+                    (states,) = run_halving([rows[index]], self._states)
                 fault = RowFault(Reason.NON_FINITE_ATTENTION, "hidden states should be finite, are not; see --dtype")
-                yield place, states if _is_settled(states) else fault
+                yield index, states if _is_settled(states) else fault
 
     def provenance(self) -> dict[str, str]:
         """Everything that the states depend on: as of the whole language model, whose revision counts all weights.
@@ -186,15 +186,15 @@ class Decoder:
         """The states of the response tokens of one batch: float32 [responses, size] per row."""
         if self.layout is RowLayout.PADDED:
             ids = padded_token_ids(rows, self.device)
-            found = layer_states(self._network, layer=self.layer, input_ids=ids, use_cache=False)
+            states = layer_states(self._network, layer=self.layer, input_ids=ids, use_cache=False)
             return [
-                found[place, row.prompt_length : len(row.token_ids)].float().cpu() for place, row in enumerate(rows)
+                states[index, row.prompt_length : len(row.token_ids)].float().cpu() for index, row in enumerate(rows)
             ]
-        places, inputs = end_to_end_inputs(rows, self.device, share=True)
-        with rows_end_to_end(places):
-            found = layer_states(self._network, layer=self.layer, **inputs, use_cache=False)[0]
+        packed, inputs = end_to_end_inputs(rows, self.device, share=True)
+        with rows_end_to_end(packed):
+            states = layer_states(self._network, layer=self.layer, **inputs, use_cache=False)[0]
         return [
-            one.states(found, row.prompt_length).float().cpu() for one, row in zip(places.places, rows, strict=True)
+            part.states(states, row.prompt_length).float().cpu() for part, row in zip(packed.places, rows, strict=True)
         ]
 
     def _try(self, *, is_shared: bool) -> None:
@@ -210,7 +210,7 @@ class Decoder:
         name = self._directory.options.model
         with nullcontext() if is_shared else drop_unused_weights(self._network, self.layer + 1):
             expected = self._states(rows)
-        if not all(bool(one.isfinite().all()) for one in expected):
+        if not all(bool(states.isfinite().all()) for states in expected):
             raise ModelLoadError(f"model {name!r} gives NaN or infinity in {self.dtype}; choose another --dtype")
         later = replace(rows[1], token_ids=np.append(rows[1].token_ids[:-1], rows[1].token_ids[0]))
         (changed,) = self._states([later])
@@ -237,13 +237,13 @@ class Decoder:
             self._network.set_attn_implementation(before)
             self.layout = RowLayout.PADDED
 
-    def _agree(self, found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
+    def _agree(self, states: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
         """Whether the states of all tokens are the same within the precision of the network."""
         exact = self.dtype == torch.float32 and not getattr(self._network, "is_quantized", False)
         tolerance = _EXACT if exact else _ROUGH
         return all(
-            bool(((one - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
-            for one, other in zip(found, expected, strict=True)
+            bool(((state - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
+            for state, other in zip(states, expected, strict=True)
         )
 
 
@@ -270,29 +270,29 @@ def read_answers(
     soon as they are taken. A record that the decoder refuses gets its ``RowFault``: TOO_MANY_TOKENS if one passage with
     question and answer is longer than the context.
     """
-    found: dict[int, _Taken | RowFault] = {}
+    outcomes: dict[int, _Taken | RowFault] = {}
     parts: list[tuple[int, EncodedRow]] = []
-    for place, record in enumerate(records):
+    for number, record in enumerate(records):
         try:
-            parts += [(place, part) for part in windows_or_whole(decoder.encode(record))]
+            parts += [(number, part) for part in windows_or_whole(decoder.encode(record))]
         except RowFault as fault:
-            found[place] = fault
-    left = Counter(place for place, _ in parts)
-    read: dict[int, dict[int, AnswerStates]] = {place: {} for place in left}
+            outcomes[number] = fault
+    left = Counter(number for number, _ in parts)
+    read: dict[int, dict[int, AnswerStates]] = {number: {} for number in left}
     for index, states in decoder.response_states([part for _, part in parts]):
-        place, part = parts[index]
-        left[place] -= 1
+        number, part = parts[index]
+        left[number] -= 1
         if isinstance(states, RowFault):
-            found.setdefault(place, states)
+            outcomes.setdefault(number, states)
         else:
             covering = np.flatnonzero(part.response_char_start < part.response_char_end)
             chars = part.response_char_start[covering], part.response_char_end[covering]
-            read[place][index] = AnswerStates(*chars, states.numpy()[covering])
-        if not left[place]:
-            windows = read.pop(place)
-            if place not in found:
-                found[place] = take(place, [windows[index] for index in sorted(windows)])
-    return [found[place] for place in range(len(records))]
+            read[number][index] = AnswerStates(*chars, states.numpy()[covering])
+        if not left[number]:
+            windows = read.pop(number)
+            if number not in outcomes:
+                outcomes[number] = take(number, [windows[index] for index in sorted(windows)])
+    return [outcomes[number] for number in range(len(records))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +310,9 @@ class DecoderReader:
         return self.decoder.provenance()
 
     def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
-        found = read_answers(
+        outcomes = read_answers(
             self.decoder,
-            [one.record for one in answers],
-            lambda place, states: self.probe.word_log_odds(states, answers[place].parsed.words),
+            [answer.record for answer in answers],
+            lambda index, states: self.probe.word_log_odds(states, answers[index].parsed.words),
         )
-        return [or_unread(one) for one in found]
+        return [or_unread(outcome) for outcome in outcomes]

@@ -94,29 +94,29 @@ class Classifier:
 
         Raises ``RowFault`` TOO_MANY_TOKENS if it is longer than the model reads.
         """
-        found = self.tokenizer(text, pair, return_offsets_mapping=True, verbose=False)
-        if len(found["input_ids"]) > self.longest:
+        encoding = self.tokenizer(text, pair, return_offsets_mapping=True, verbose=False)
+        if len(encoding["input_ids"]) > self.longest:
             raise self._too_long()
-        return found
+        return encoding
 
     @property
     def _may_pad(self) -> bool:
         """Whether rows may share a batch: a decoder reads the last token that its config does not call padding."""
-        own = getattr(self.network.config, "pad_token_id", None)
-        return own is not None and own == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
+        pad_id = getattr(self.network.config, "pad_token_id", None)
+        return pad_id is not None and pad_id == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
 
     def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         """The probabilities of the classes of each row, float32 on the host; rows of similar length share a batch."""
         budget = token_budget_on(self.network.device, self.directory.options.token_budget) if self._may_pad else 1
-        found: dict[int, torch.Tensor | RowFault] = {}
+        outcomes: dict[int, torch.Tensor | RowFault] = {}
         for batch in pack_by_token_budget([len(row["input_ids"]) for row in rows], budget):
-            found |= zip(batch, run_halving([rows[place] for place in batch], self._probabilities), strict=True)
-        for place, one in found.items():
-            if not isinstance(one, RowFault) and not bool(one.isfinite().all()):
-                found[place] = RowFault(
+            outcomes |= zip(batch, run_halving([rows[index] for index in batch], self._probabilities), strict=True)
+        for index, outcome in outcomes.items():
+            if not isinstance(outcome, RowFault) and not bool(outcome.isfinite().all()):
+                outcomes[index] = RowFault(
                     Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype"
                 )
-        return [found[place] for place in range(len(rows))]
+        return [outcomes[index] for index in range(len(rows))]
 
     @torch.inference_mode()
     def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
@@ -158,12 +158,12 @@ class Classifier:
         for passage in passages:
             text = self.plain(f"{passage.title}\n{passage.text}" if passage.title else passage.text)
             tokens = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-            places, most = tokens["offset_mapping"], max(room - extra, 1)
-            if len(places) <= most:
-                yield text, len(places) + extra
+            offsets, most = tokens["offset_mapping"], max(room - extra, 1)
+            if len(offsets) <= most:
+                yield text, len(offsets) + extra
                 continue
-            for start in range(0, len(places) - most // 2, max(most // 2, 1)):
-                piece = places[start : start + most]
+            for start in range(0, len(offsets) - most // 2, max(most // 2, 1)):
+                piece = offsets[start : start + most]
                 yield text[piece[0][0] : piece[-1][1]], len(piece) + extra
 
     def plain(self, text: str) -> str:
@@ -210,26 +210,26 @@ class PairClassifier(Classifier):
         """See ``Verifier``; of several windows of premises, the one that supports a claim most counts."""
         faults: dict[int, RowFault] = {}
         rows: list[Any] = []
-        places: list[tuple[int, int]] = []
-        for place, answer in enumerate(answers):
+        claim_of: list[tuple[int, int]] = []
+        for number, answer in enumerate(answers):
             try:
                 windows = [self._rows(answer.record, claim) for claim in answer.claims]
             except RowFault as fault:
-                faults[place] = fault
+                faults[number] = fault
                 continue
             rows += [row for of_claim in windows for row in of_claim]
-            places += [(place, index) for index, of_claim in enumerate(windows) for _ in of_claim]
+            claim_of += [(number, index) for index, of_claim in enumerate(windows) for _ in of_claim]
         support = [[0.0] * len(answer.claims) for answer in answers]
-        for (place, index), found in zip(places, self.probabilities(rows), strict=True):
-            if isinstance(found, RowFault):
-                faults.setdefault(place, found)
+        for (number, index), outcome in zip(claim_of, self.probabilities(rows), strict=True):
+            if isinstance(outcome, RowFault):
+                faults.setdefault(number, outcome)
             else:
-                support[place][index] = max(support[place][index], float(found[self.label]))
-        return [faults.get(place) or VerifiedAnswer(tuple(one)) for place, one in enumerate(support)]
+                support[number][index] = max(support[number][index], float(outcome[self.label]))
+        return [faults.get(number) or VerifiedAnswer(tuple(scores)) for number, scores in enumerate(support)]
 
     def _rows(self, record: QARecord, claim: ClaimToVerify) -> list[Any]:
         text = self.plain(claim.text)
-        passages = [record.passages[place] for place in claim.passages]
+        passages = [record.passages[index] for index in claim.passages]
         overhead = len(self._row("", text)["input_ids"])
         windows = self.windows(passages, overhead=overhead)
         return [self._row("\n\n".join(premise), text) for premise in islice(windows, _MOST_WINDOWS)]
@@ -246,13 +246,13 @@ def entailment_label(labels: Mapping[Any, str], name: str) -> int:
 
     Raises ``ModelLoadError`` if there is not exactly one.
     """
-    found = [index for index, label in labels.items() if _means_support(label)]
-    if len(found) != 1 or len(labels) < 2:
+    indices = [index for index, label in labels.items() if _means_support(label)]
+    if len(indices) != 1 or len(labels) < 2:
         raise ModelLoadError(
             f"{name} should have two or more labels, one of them called {' or '.join(_ENTAILMENT)}, has: "
             f"{[*labels.values()]}; name another model, or correct id2label in its config.json"
         )
-    return int(found[0])
+    return int(indices[0])
 
 
 def _means_support(label: str) -> bool:
@@ -305,25 +305,25 @@ class AnswerDoubts:
 
     def ranges(self) -> tuple[CharRange, ...]:
         """Runs of neighbouring tokens that are rather unsupported than supported."""
-        found: list[CharRange] = []
+        ranges: list[CharRange] = []
         open_run = False
         for chars, doubt in zip(self.chars, self.doubts, strict=True):
             is_doubtful = doubt > 0.5
             if is_doubtful:
-                found.append(CharRange(found.pop().char_start if open_run else chars.char_start, chars.char_end))
+                ranges.append(CharRange(ranges.pop().char_start if open_run else chars.char_start, chars.char_end))
             open_run = is_doubtful
-        return tuple(found)
+        return tuple(ranges)
 
     def support(self, claims: Sequence[ClaimToVerify]) -> tuple[float, ...]:
         """For each claim one minus the largest doubt of a token; a token counts for the shortest claim around it."""
-        ranges = [one.chars for one in claims]
-        shortest = sorted(range(len(claims)), key=lambda place: ranges[place].char_end - ranges[place].char_start)
-        inside = np.array([[one.overlaps(chars) for chars in self.chars] for one in ranges], dtype=bool)
+        ranges = [claim.chars for claim in claims]
+        shortest = sorted(range(len(claims)), key=lambda index: ranges[index].char_end - ranges[index].char_start)
+        inside = np.array([[claim.overlaps(chars) for chars in self.chars] for claim in ranges], dtype=bool)
         own = np.zeros_like(inside)
-        for place in shortest:
-            own[place] = inside[place] & ~own.any(axis=0)
+        for index in shortest:
+            own[index] = inside[index] & ~own.any(axis=0)
         counting = [mine if mine.any() else all_ for mine, all_ in zip(own, inside, strict=True)]
-        return tuple(1 - float(self.doubts[one].max(initial=0.0)) for one in counting)
+        return tuple(1 - float(self.doubts[tokens].max(initial=0.0)) for tokens in counting)
 
 
 class TokenClassifier(Classifier):
@@ -331,35 +331,35 @@ class TokenClassifier(Classifier):
 
     def verify(self, answers: Sequence[AnswerToVerify]) -> list[VerifiedAnswer | RowFault]:
         return [
-            found if isinstance(found, RowFault) else VerifiedAnswer(found.support(one.claims), found.ranges())
-            for one, found in zip(answers, self.doubts([one.record for one in answers]), strict=True)
+            doubts if isinstance(doubts, RowFault) else VerifiedAnswer(doubts.support(answer.claims), doubts.ranges())
+            for answer, doubts in zip(answers, self.doubts([answer.record for answer in answers]), strict=True)
         ]
 
     def doubts(self, records: Sequence[QARecord]) -> list[AnswerDoubts | RowFault]:
         """How doubtful each token of each answer is: of a long row, its least doubt in any window."""
-        found: dict[int, AnswerDoubts | RowFault] = {}
-        rows, places = [], []
-        for place, record in enumerate(records):
+        outcomes: dict[int, AnswerDoubts | RowFault] = {}
+        rows, indices = [], []
+        for index, record in enumerate(records):
             try:
                 windows = [self.row(prompt, record.answer) for prompt in self._prompts(record)]
             except RowFault as fault:
-                found[place] = fault
+                outcomes[index] = fault
             else:
                 rows += windows
-                places += [place] * len(windows)
-        for place, row, probabilities in zip(places, rows, self.probabilities(rows), strict=True):
-            before = found.get(place)
+                indices += [index] * len(windows)
+        for index, row, probabilities in zip(indices, rows, self.probabilities(rows), strict=True):
+            before = outcomes.get(index)
             if isinstance(before, RowFault):
                 continue
             if isinstance(probabilities, RowFault):
-                found[place] = probabilities
+                outcomes[index] = probabilities
                 continue
             of_text, ranges = row.sequence_ids(0), row["offset_mapping"]
             tokens = [token for token, (start, end) in enumerate(ranges) if of_text[token] == 1 and start < end]
             doubts = probabilities[tokens, 1].double().numpy()
             chars = tuple(CharRange(*ranges[token]) for token in tokens)
-            found[place] = AnswerDoubts(chars, doubts if before is None else np.minimum(doubts, before.doubts))
-        return [found[place] for place in range(len(records))]
+            outcomes[index] = AnswerDoubts(chars, doubts if before is None else np.minimum(doubts, before.doubts))
+        return [outcomes[index] for index in range(len(records))]
 
     def _prompts(self, record: QARecord) -> Iterator[str]:
         overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
@@ -392,8 +392,8 @@ def load_verifier(options: ModelOptions, *, threads: int | None = None) -> Verif
     fitted = calibrated_verifier(options.model)
     if fitted is not None:
         options = options.replaced(model=fitted.verifier)
-    for found in entry_points(group=VERIFIERS, name=options.model):
-        return _of_package(found.value, found.load(), options)
+    for entry in entry_points(group=VERIFIERS, name=options.model):
+        return _of_package(entry.value, entry.load(), options)
     with as_load_errors(options.model):
         folder, commit = model_folder(options)
         config = read_object(folder / "config.json") if (folder / "config.json").is_file() else {}
@@ -402,16 +402,16 @@ def load_verifier(options: ModelOptions, *, threads: int | None = None) -> Verif
         return _of_directory(read_model_directory(options, any_kind=True))
 
 
-def _of_package(place: str, factory: Any, options: ModelOptions) -> Verifier:
+def _of_package(origin: str, factory: Any, options: ModelOptions) -> Verifier:
     try:
         verifier: Verifier = factory(options)
     except TypeError as error:
         raise ModelLoadError(
-            f"--verdict {options.model!r}: {place} should take the options, raised: {error}"
+            f"--verdict {options.model!r}: {origin} should take the options, raised: {error}"
         ) from error
     if not callable(getattr(verifier, "verify", None)) or not callable(getattr(verifier, "provenance", None)):
         raise ModelLoadError(
-            f"--verdict {options.model!r}: {place} should give a verifier with verify and provenance, gave "
+            f"--verdict {options.model!r}: {origin} should give a verifier with verify and provenance, gave "
             f"{type(verifier).__name__}; docs/extending.md shows one"
         )
     return verifier
@@ -490,7 +490,7 @@ def _load(directory: ModelDirectory, kind: Any, *, option: str = "--verdict", **
     make = getattr(kind, "from_config", None) or kind
     trusting = {"trust_remote_code": True} if options.trust_remote_code and make is not kind else {}
     with torch.device("meta"):
-        needed = sum(one.numel() for one in make(directory.config, **trusting).parameters())
+        needed = sum(weights.numel() for weights in make(directory.config, **trusting).parameters())
     with weights_folder(directory, needed=needed) as folder, quiet_transformers():
         network, report = kind.from_pretrained(
             str(folder),
@@ -507,5 +507,5 @@ def _load(directory: ModelDirectory, kind: Any, *, option: str = "--verdict", **
             f"{option} {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "
             f"{', '.join(missing[:3])}; is it one, and is it complete?"
         )
-    found: PreTrainedModel = network.eval().requires_grad_(False).to(device)
-    return found
+    loaded: PreTrainedModel = network.eval().requires_grad_(False).to(device)
+    return loaded

@@ -125,12 +125,12 @@ def attended(
 ) -> list[Attended | RowFault]:
     """The attributions of rows in batches; raises ``RuntimeError`` as ``model_outcomes``."""
     is_complete = len(encoded) == len(passage_counts)
-    found = models.attention.attribute(encoded, passage_counts) if models.attention and is_complete else []
-    if len(found) != len(passage_counts):
+    attributions = models.attention.attribute(encoded, passage_counts) if models.attention and is_complete else []
+    if len(attributions) != len(passage_counts):
         raise RuntimeError(
-            f"the model should give one outcome for each of {len(passage_counts)} rows, gave {len(found)}"
+            f"the model should give one outcome for each of {len(passage_counts)} rows, gave {len(attributions)}"
         )
-    return [one if isinstance(one, RowFault) else Attended(one) for one in found]
+    return [attribution if isinstance(attribution, RowFault) else Attended(attribution) for attribution in attributions]
 
 
 def _with_results(
@@ -166,20 +166,20 @@ def _judged_first(
     except RowFault as fault:
         return fault
     judge = judge_of(options.first_verdict)
-    return Judged(outcome.results, tuple(asked.found) if judge is None else judge.judged([asked])[0])
+    return Judged(outcome.results, tuple(asked.evidence) if judge is None else judge.judged([asked])[0])
 
 
-def _is_asked_about(found: Found, options: MethodOptions) -> bool:
+def _is_asked_about(outcome: Found, options: MethodOptions) -> bool:
     """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
 
     Without a span there is nothing to read, and a band leaves out answers without a risk.
     """
-    if not isinstance(found, Judged):
+    if not isinstance(outcome, Judged):
         return True
     band = options.verdict_band
-    if band is None or not found.records:
-        return bool(found.records)
-    risk = found.records[0].answer_risk
+    if band is None or not outcome.records:
+        return bool(outcome.records)
+    risk = outcome.records[0].answer_risk
     return risk is not None and band[0] <= risk <= band[1]
 
 
@@ -191,17 +191,17 @@ def _with_readings(
 
     answered: list[Outcome] = [*outcomes]
     asked = [
-        (index, found)
-        for index, found in enumerate(outcomes)
-        if not isinstance(found, RowFault) and _is_asked_about(found, options)
+        (index, outcome)
+        for index, outcome in enumerate(outcomes)
+        if not isinstance(outcome, RowFault) and _is_asked_about(outcome, options)
     ]
     answers = [
-        AnswerToRead(rows[index].record, rows[index].parsed, found.records if isinstance(found, Judged) else None)
-        for index, found in asked
+        AnswerToRead(rows[index].record, rows[index].parsed, outcome.records if isinstance(outcome, Judged) else None)
+        for index, outcome in asked
     ]
-    for (index, found), reading in zip(asked, verdict.read(answers), strict=True):
+    for (index, outcome), reading in zip(asked, verdict.read(answers), strict=True):
         if reading is not None:
-            answered[index] = reading if isinstance(reading, RowFault) else Read(found, reading)
+            answered[index] = reading if isinstance(reading, RowFault) else Read(outcome, reading)
     return answered
 
 
@@ -215,18 +215,18 @@ def evidence_of(
     Raises:
         MethodError: if the method breaks its protocol.
     """
-    found = [_found(*pair, method, options, settings) for pair in rows]
-    asked = [one for one in found if isinstance(one, RowToJudge)]
+    records = [_records(*pair, method, options, settings) for pair in rows]
+    asked = [item for item in records if isinstance(item, RowToJudge)]
     judge = judge_of(options) if asked else None
-    judged = iter([one.found for one in asked] if judge is None else judge.judged(asked))
-    complete = [next(judged) if isinstance(one, RowToJudge) else one for one in found]
+    judged = iter([row.evidence for row in asked] if judge is None else judge.judged(asked))
+    complete = [next(judged) if isinstance(item, RowToJudge) else item for item in records]
     return [
-        one if isinstance(one, RowFault) else with_citations(row.record, row.parsed, one)
-        for (row, _), one in zip(rows, complete, strict=True)
+        item if isinstance(item, RowFault) else with_citations(row.record, row.parsed, item)
+        for (row, _), item in zip(rows, complete, strict=True)
     ]
 
 
-def _found(
+def _records(
     row: AuditRow, outcome: Outcome, method: Method, options: MethodOptions, settings: MethodOptions | None
 ) -> RowToJudge | Sequence[SpanEvidence] | RowFault:
     """The records of a row that are to be judged, or those that were judged before it came here."""
@@ -241,8 +241,8 @@ def _found(
             from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
 
             return verified_records(records, reading, calibrated_verifier(options.verdict))
-        case Read(found, reading):
-            outcome, probed = found, reading if isinstance(reading, tuple) else None
+        case Read(inner, reading):
+            outcome, probed = inner, reading if isinstance(reading, tuple) else None
         case _:
             probed = None
     outcome = _with_results(row, outcome, method, LoadedModels(), settings)
@@ -281,11 +281,11 @@ def _stored_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: Met
         first: dict[TargetSpan, int] = {}
         stored = [
             replace(
-                one,
-                support=decide_support(one.measured_mass, bool(one.unmatched_values), options),
-                claim_index=first.setdefault(span, one.span_index),
+                record,
+                support=decide_support(record.measured_mass, bool(record.unmatched_values), options),
+                claim_index=first.setdefault(span, record.span_index),
             )
-            for one, span in zip(stored, row.spans, strict=True)
+            for record, span in zip(stored, row.spans, strict=True)
         ]
     matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
     return RowToJudge(row.record, row.parsed, row.spans, stored, matcher)
@@ -321,23 +321,23 @@ def audit_provenance(method: Method, options: MethodOptions, models: LoadedModel
     Raises:
         UsageError: if the code of a user's own method cannot be identified.
     """
-    found = {"device": "cpu"}
+    fields = {"device": "cpu"}
     for model in (models.language, models.verdict):
         if model is not None:
-            found |= {"device": model.device.type, **model.provenance()}
+            fields |= {"device": model.device.type, **model.provenance()}
     if models.attention is not None:
         of_model = models.attention.provenance()
-        found |= {name: value for name, value in of_model.items() if name not in MethodOptions.model_fields}
+        fields |= {name: value for name, value in of_model.items() if name not in MethodOptions.model_fields}
     if Need.HIDDEN_STATES in method.needs and models.attention is not None:
         layer = models.hidden_layer
-        found["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
+        fields["hidden_layer"] = str(models.attention.layer_count // 2 if layer is None else layer)
     if isinstance(method, UserMethod):
-        found["method_code"] = method.code
+        fields["method_code"] = method.code
     merged = models.attention.settings if models.attention is not None and Need.ATTENTION in method.needs else None
     read = options_read(options) - _AS_LOADED
     if thresholds_of(method, options, merged) is None or not options.judges_by_mass:
         read -= THRESHOLDS
-    return {**found, **_verdict_texts(options), **_texts(merged or options, read)}
+    return {**fields, **_verdict_texts(options), **_texts(merged or options, read)}
 
 
 def reused_provenance(before: Mapping[str, str], options: MethodOptions) -> dict[str, str]:
@@ -360,14 +360,14 @@ def options_read(options: MethodOptions) -> frozenset[str]:
 def _verdict_texts(options: MethodOptions) -> dict[str, str]:
     """What the verdict depends on besides its own model, and the thresholds in force."""
     judge, first = judge_of(options.asked_verdict), judge_of(options.first_verdict)
-    found = {} if judge is None else judge.provenance()
+    fields = {} if judge is None else judge.provenance()
     if options.has_verifier:
         from attribeam.attribution.verdict.verified import calibration_texts
 
-        found = {"verdict_model": found["verdict_model"], **calibration_texts(options.verdict)}
+        fields = {"verdict_model": fields["verdict_model"], **calibration_texts(options.verdict)}
     if options.verdict_band is not None and first is not None:
-        found["bundled_verdict_model"] = first.provenance()["verdict_model"]
-    return found
+        fields["bundled_verdict_model"] = first.provenance()["verdict_model"]
+    return fields
 
 
 def _texts(options: MethodOptions, read: frozenset[str]) -> dict[str, str]:

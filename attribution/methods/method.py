@@ -267,13 +267,13 @@ def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettin
 class UserMethod:
     """The user's method under the name that ``--method`` gives it, with defaults for what it lacks of the protocol."""
 
-    def __init__(self, name: str, own: object) -> None:
+    def __init__(self, name: str, instance: object) -> None:
         """Check the protocol.
 
         Raises:
-            UsageError: if ``own`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
+            UsageError: if ``instance`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
         """
-        needs, kinds = getattr(own, "needs", None), ", ".join(repr(str(need)) for need in Need)
+        needs, kinds = getattr(instance, "needs", None), ", ".join(repr(str(need)) for need in Need)
         try:
             if needs is None or isinstance(needs, str):
                 raise TypeError
@@ -281,9 +281,9 @@ class UserMethod:
         except (TypeError, ValueError) as error:
             raise UsageError(f"--method {name!r}: needs should be a set of {kinds}, was: {needs!r}") from error
         self.name = name
-        self.gives_mass = bool(getattr(own, "gives_mass", False))
-        self._own = own
-        span_results = getattr(own, "span_results", None)
+        self.gives_mass = bool(getattr(instance, "gives_mass", False))
+        self._instance = instance
+        span_results = getattr(instance, "span_results", None)
         if not callable(span_results):
             has = type(span_results).__name__
             raise UsageError(f"--method {name!r}: should have span_results(context), has: {has}")
@@ -319,11 +319,11 @@ class UserMethod:
         Raises:
             UsageError: if it has neither.
         """
-        identity = getattr(self._own, "identity", None)
+        identity = getattr(self._instance, "identity", None)
         if isinstance(identity, str):
             return identity
         try:
-            path = inspect.getsourcefile(type(self._own))
+            path = inspect.getsourcefile(type(self._instance))
         except TypeError:
             path = None
         if path is None or not Path(path).is_file():
@@ -354,19 +354,19 @@ def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
     if not callable(factory):
         names = [
             key
-            for key, one in vars(module).items()
-            if callable(one) and getattr(one, "__module__", "") == module.__name__
+            for key, value in vars(module).items()
+            if callable(value) and getattr(value, "__module__", "") == module.__name__
         ]
-        there = ", ".join(names) or "none"
-        raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {there}")
+        classes = ", ".join(names) or "none"
+        raise UsageError(f"--method {name!r}: module {module_name!r} has no class {attribute!r}; it has: {classes}")
     try:
-        own = factory(settings)
+        instance = factory(settings)
     except Exception as error:
         raise UsageError(
             f"--method {name!r}: {attribute} should take the options as its one argument, raised "
             f"{type(error).__name__}: {error}"
         ) from error
-    return UserMethod(name, own)
+    return UserMethod(name, instance)
 
 
 def _complaint(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> str | None:
@@ -397,8 +397,8 @@ def _piece_complaint(piece: EvidencePiece, passages: Sequence[Passage]) -> str |
     passage = passages[piece.passage_index]
     text = (passage.title or "") if piece.in_title else passage.text
     if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
-        place = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
-        return f"the text of evidence should be what its passage has at its range, is not: {place} of {len(text)}"
+        where = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
+        return f"the text of evidence should be what its passage has at its range, is not: {where} of {len(text)}"
     return (
         None if 0 < piece.score < math.inf else f"a score of evidence should be finite and positive, was: {piece.score}"
     )
@@ -429,7 +429,7 @@ def check_verdict(options: MethodOptions) -> None:
             "none; name one with --verdict, or leave the band out"
         )
     low, high = options.verdict_band
-    flagging = [_flagging_risk(one) for one in (options.first_verdict, options)]
+    flagging = [_flagging_risk(choice) for choice in (options.first_verdict, options)]
     if not all(low <= risk <= high for risk in flagging):
         raise UsageError(
             f"--verdict-band should hold the risks from which answers are flagged, {flagging[0]:g} by the bundled "
@@ -441,5 +441,5 @@ def _flagging_risk(options: MethodOptions) -> float:
     from attribeam.attribution.verdict.verified import calibration_texts
 
     judge = judge_of(options.asked_verdict)
-    found = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
-    return float(found["answer_risk_threshold"])
+    texts = calibration_texts(options.verdict) if options.has_verifier or judge is None else judge.provenance()
+    return float(texts["answer_risk_threshold"])

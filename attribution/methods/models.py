@@ -54,14 +54,14 @@ class ModelChoice:
 
     def _like_model(self, name: str) -> ModelOptions:
         """Another model, loaded like ``model``, but from its main branch."""
-        loading = {name for name, one in declared(ModelOptions).items() if one.group == LOADING}
+        loading = {name for name, option in declared(ModelOptions).items() if option.group == LOADING}
         given = {name: value for name, value in self.model.explicit().items() if name in loading}
         return ModelOptions().replaced(**given | {"revision": None, "model": name})
 
     def _stored_its_own_way(self, options: ModelOptions) -> ModelOptions:
         """In the precision and quantization given for language models, else in those of the model."""
-        own = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
-        return options.replaced(**{name: value for name, value in own.items() if value is not None})
+        settings = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
+        return options.replaced(**{name: value for name, value in settings.items() if value is not None})
 
 
 def encodes(needs: frozenset[Need]) -> bool:
@@ -239,5 +239,5 @@ def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -
         needing = "a verdict with a probe, cci and log-probability drops need a causal language model; "
         start = needing if isinstance(error, NotCausalError) else ""
         end = "" if probe is None else probe.decoder_hint
-        told = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
-        raise ModelLoadError(f"{start}{told}{end}") from error
+        text = str(error) if choice.method.language_model is None else _MODEL_OPTION.sub("--language-model", str(error))
+        raise ModelLoadError(f"{start}{text}{end}") from error

@@ -73,8 +73,8 @@ class AttributionConfig:
         try:
             if not isinstance(template, dict | None):
                 raise ValueError(f"prompt_template should be an object, was: {type(template).__name__}")
-            own = None if template is None else PromptTemplate.from_fields(template, where="prompt_template")
-            return cls(of(ModelOptions), of(MethodOptions), of(TrainedOptions), own)
+            prompt = None if template is None else PromptTemplate.from_fields(template, where="prompt_template")
+            return cls(of(ModelOptions), of(MethodOptions), of(TrainedOptions), prompt)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -86,7 +86,7 @@ def config_keys() -> list[str]:
 
 
 def _directory_options(options: type[Options]) -> list[str]:
-    return [name for name, one in declared(options).items() if one.in_directory]
+    return [name for name, option in declared(options).items() if option.in_directory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +248,10 @@ def rope_border(config: PreTrainedConfig) -> int | None:
     original context. Dynamic scaling changes nothing up to the model's context, and longer rows are refused.
     """
     parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
-    of_kinds = [one for one in parameters.values() if isinstance(one, dict)]  # a set per kind of layer, or one for all
+    of_kinds = [rope for rope in parameters.values() if isinstance(rope, dict)]  # one per kind of layer, or one for all
     sets = of_kinds if of_kinds and "rope_type" not in parameters else [parameters]
-    long = [one for one in sets if one.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
-    return min((int(one["original_max_position_embeddings"]) for one in long), default=None)
+    long = [rope for rope in sets if rope.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
+    return min((int(rope["original_max_position_embeddings"]) for rope in long), default=None)
 
 
 _FULL = "full_attention"
@@ -428,15 +428,15 @@ class RowEncoder:
             passages=record.passages[passages.start : passages.stop],
             first_index=passages.start,
         )
-        found = EncodedPrompt(prompt, *encode_page(prompt, record.answer, self._tokenizer))
-        highest = int(found.row.token_ids.max())
+        encoded = EncodedPrompt(prompt, *encode_page(prompt, record.answer, self._tokenizer))
+        highest = int(encoded.row.token_ids.max())
         if self._vocabulary is not None and highest >= self._vocabulary:
             raise RowFault(
                 Reason.INVALID_VALUE,
                 f"tokens should have numbers below {self._vocabulary}, the vocabulary of the model's config.json, one "
                 f"has {highest}; take tokenizer.json and config.json from one model",
             )
-        return found
+        return encoded
 
 
 @loaded_once

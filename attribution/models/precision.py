@@ -144,11 +144,11 @@ def _product(layer: Any, states: torch.Tensor) -> torch.Tensor:
     """The layer's own forward pass, with its weights read as a single row."""
     from bitsandbytes.functional import dequantize_4bit  # an extra
 
-    own = layer.weight.quant_state
+    state = layer.weight.quant_state
     dtype = layer.compute_dtype or states.dtype
-    in_one_row = copy(own)
-    in_one_row.shape, in_one_row.dtype = torch.Size((1, own.shape.numel())), dtype
-    weight = dequantize_4bit(layer.weight.data.view(-1, 1), in_one_row).view(own.shape)
+    in_one_row = copy(state)
+    in_one_row.shape, in_one_row.dtype = torch.Size((1, state.shape.numel())), dtype
+    weight = dequantize_4bit(layer.weight.data.view(-1, 1), in_one_row).view(state.shape)
     bias = None if layer.bias is None else layer.bias.to(dtype)
     return torch.nn.functional.linear(states.to(dtype), weight, bias).to(states.dtype)
 
@@ -188,7 +188,7 @@ def choose_dtype(directory: ModelDirectory, device: torch.device) -> torch.dtype
     Nothing is measured here: where a CPU is faster in half precision, ``choose_half_precision`` has said so before.
     """
     asked = (directory.options.dtype, directory.defaults.model.dtype)
-    name = next((one for one in asked if one != AUTO_DTYPE), AUTO_DTYPE)
+    name = next((choice for choice in asked if choice != AUTO_DTYPE), AUTO_DTYPE)
     if name == AUTO_DTYPE:
         return torch.float32 if device.type == "cpu" else "auto"
     return _TORCH_DTYPES[name]
@@ -251,11 +251,11 @@ def is_faster(dtype: torch.dtype) -> bool:
     The two take turns, and the best time of each counts, so that another program seldom matters.
     """
     matrices = {
-        one: (torch.ones(_ROWS, _WIDTH, dtype=one), torch.ones(_WIDTH, _WIDTH, dtype=one))
-        for one in (torch.float32, dtype)
+        kind: (torch.ones(_ROWS, _WIDTH, dtype=kind), torch.ones(_WIDTH, _WIDTH, dtype=kind))
+        for kind in (torch.float32, dtype)
     }
-    rounds = [{one: _seconds(*pair) for one, pair in matrices.items()} for _ in range(_ROUNDS)]
-    best = {one: min(seconds[one] for seconds in rounds) for one in matrices}
+    rounds = [{kind: _seconds(*pair) for kind, pair in matrices.items()} for _ in range(_ROUNDS)]
+    best = {kind: min(seconds[kind] for seconds in rounds) for kind in matrices}
     return best[torch.float32] > _FASTER * best[dtype]
 
 

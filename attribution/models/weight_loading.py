@@ -165,7 +165,7 @@ def depth_matters(config: PreTrainedConfig) -> bool:
     if type(text_config) not in MODEL_MAPPING:
         return True
     model = MODEL_MAPPING[type(text_config)]
-    return any(_file_uses_depth(one.__module__) for one in (model if isinstance(model, tuple) else (model,)))
+    return any(_file_uses_depth(kind.__module__) for kind in (model if isinstance(model, tuple) else (model,)))
 
 
 @cache

@@ -82,11 +82,11 @@ class RenderedPrompt:
 
     def literal_ranges(self) -> Iterator[tuple[int, int]]:
         """The ranges that the template itself wrote, ascending; no two of them touch."""
-        place = 0
+        last = 0
         for start, end in [*self.data_ranges, (len(self.text), len(self.text))]:
-            if place < start:
-                yield place, start
-            place = end
+            if last < start:
+                yield last, start
+            last = end
 
 
 class PromptPage:
@@ -142,8 +142,8 @@ class PromptTemplate:
         """
         known = [field.name for field in fields(cls)]
         if not isinstance(values, Mapping) or not set(values) <= set(known):
-            found = sorted(values) if isinstance(values, Mapping) else type(values).__name__
-            raise ValueError(f"{where}: a prompt template should have the fields {known}, has: {found}")
+            given = sorted(values) if isinstance(values, Mapping) else type(values).__name__
+            raise ValueError(f"{where}: a prompt template should have the fields {known}, has: {given}")
         try:
             return cls(**values)
         except ValueError as error:
@@ -206,14 +206,14 @@ def _parse_format(text: str) -> tuple[tuple[str, str | None], ...]:
 
 def _check_format(label: str, text: str, *, needed: Sequence[str], allowed: Sequence[str]) -> None:
     try:
-        found = [name for _, name in _parse_format(text) if name is not None]
+        names = [name for _, name in _parse_format(text) if name is not None]
     except ValueError as error:
         raise ValueError(f"prompt template: {label!r}: {error}; double literal braces") from error
-    if not (all(found.count(name) == 1 for name in needed) and set(found) <= {*needed, *allowed}):
+    if not (all(names.count(name) == 1 for name in needed) and set(names) <= {*needed, *allowed}):
         optional = f" and at will {_braced(allowed)}" if allowed else ""
         raise ValueError(
             f"prompt template: {label!r} should have the fields {_braced(needed)} once each{optional}, "
-            f"has: {_braced(found) or 'none'}"
+            f"has: {_braced(names) or 'none'}"
         )
 
 

@@ -93,23 +93,23 @@ class PageTokenizer:
         text = prompt.text + answer
         specials: list[_Range] = []
         for start, end in prompt.literal_ranges():
-            found = self._specials_in(prompt.text[start:end])
-            specials += [(start + first, start + last) for first, last in found]
+            inside = self._specials_in(prompt.text[start:end])
+            specials += [(start + first, start + last) for first, last in inside]
         if not specials:
             return self._encode(self._plain(text), add=self._add_special_tokens is not False)
         parts: list[str] = []
-        places: list[_Ints] = []
+        positions: list[_Ints] = []
         last = 0
         for start, end in specials:
             anchor = self._anchors[text[start:end]]
             parts += [self._plain(text[last:start]), anchor]
-            places += [np.arange(last, start), np.full(len(anchor), start)]
+            positions += [np.arange(last, start), np.full(len(anchor), start)]
             last = end
         parts.append(self._plain(text[last:]))
-        places.append(np.arange(last, len(text) + 1))
+        positions.append(np.arange(last, len(text) + 1))
         add = specials[0][0] > 0 if self._add_special_tokens is None else self._add_special_tokens
         page = self._encode("".join(parts), add=add)
-        ids, offsets = page.ids, np.concatenate(places)[page.offsets]
+        ids, offsets = page.ids, np.concatenate(positions)[page.offsets]
         anchors = np.flatnonzero(np.isin(ids, list(self._special_ids)))
         ids[anchors] = [self._special_ids[id_] for id_ in ids[anchors].tolist()]
         offsets[anchors] = specials
@@ -228,9 +228,9 @@ def _blank_characters(text: str) -> _BlankRuns:
         message = "texts should be valid Unicode, one has a lone surrogate; clean the log where it is written"
         raise RowFault(Reason.INVALID_UTF8, message) from None
     visible = ~_WHITE_SPACE[np.minimum(codes, len(_WHITE_SPACE) - 1)] | (codes >= len(_WHITE_SPACE))
-    places = np.arange(len(text) + 1)
-    nexts = np.append(np.where(visible, places[:-1], len(text)), len(text))
-    lasts = np.append(0, np.where(visible, places[1:], 0))
+    positions = np.arange(len(text) + 1)
+    nexts = np.append(np.where(visible, positions[:-1], len(text)), len(text))
+    lasts = np.append(0, np.where(visible, positions[1:], 0))
     return np.minimum.accumulate(nexts[::-1])[::-1], np.maximum.accumulate(lasts)
 
 
@@ -259,17 +259,17 @@ def cut_into_windows(
             end -= 1
             window = encode(range(first, end))
         if len(window.row.token_ids) > max_tokens:
-            own = int((window.row.column_passage == first).sum())
-            raise _too_long_fault(window.row, f"passage {first + 1} of {passage_count} has {own}", max_tokens)
+            tokens = int((window.row.column_passage == first).sum())
+            raise _too_long_fault(window.row, f"passage {first + 1} of {passage_count} has {tokens}", max_tokens)
         windows.append(window)
         first = end
     return _joined_row(whole.prompt, windows)
 
 
-def _too_long_fault(row: EncodedRow, found: str, max_tokens: int) -> RowFault:
+def _too_long_fault(row: EncodedRow, passage: str, max_tokens: int) -> RowFault:
     return RowFault(
         Reason.TOO_MANY_TOKENS,
-        f"a passage with template, question and answer should have at most {max_tokens} tokens; {found}, the answer "
+        f"a passage with template, question and answer should have at most {max_tokens} tokens; {passage}, the answer "
         f"{len(row.token_ids) - row.prompt_length}, all together {len(row.token_ids)}. Log shorter texts, or choose a "
         "model with a longer context, or a higher --max-tokens if it was given",
     )
@@ -318,11 +318,11 @@ def _column_keys(window: EncodedPrompt, whole: RenderedPrompt) -> _Ints:
 
     Ascending. Equal keys of two windows are one column. A special token that the tokenizer added has place -1.
     """
-    places = np.append(places_on_whole_page(window.prompt, whole), -1)
+    positions = np.append(places_on_whole_page(window.prompt, whole), -1)
     starts, ends = window.page.offsets[: window.row.prompt_length].T
-    firsts = np.where(ends > 0, places[np.minimum(starts, ends - 1)], -1)
+    firsts = np.where(ends > 0, positions[np.minimum(starts, ends - 1)], -1)
     firsts = np.maximum.accumulate(firsts)
-    lasts = np.maximum.accumulate(np.maximum(places[ends - 1], firsts))
+    lasts = np.maximum.accumulate(np.maximum(positions[ends - 1], firsts))
     numbers = np.arange(len(firsts))
     begins = np.append(True, (firsts[1:] != firsts[:-1]) | (lasts[1:] != lasts[:-1]))
     return np.stack([firsts, lasts, numbers - np.maximum.accumulate(np.where(begins, numbers, 0))], axis=1)
@@ -344,22 +344,22 @@ def places_on_whole_page(window: RenderedPrompt, whole: RenderedPrompt) -> _Ints
     for key, (start, end) in targets.items():
         behind[last_key] = ahead[key] = (last_end, start)
         last_key, last_end = key, end
-    places = np.empty(len(window.text), dtype=np.int64)
+    positions = np.empty(len(window.text), dtype=np.int64)
     last_key, last_end = _END, 0
     for key, (start, end) in _texts(window).items():
         literal = window.text[last_end:start]
-        places[last_end:start] = _literal_places(literal, whole.text, behind[last_key], ahead[key])
-        places[start:end] = np.arange(*targets[key])
+        positions[last_end:start] = _literal_places(literal, whole.text, behind[last_key], ahead[key])
+        positions[start:end] = np.arange(*targets[key])
         last_key, last_end = key, end
-    return np.maximum.accumulate(places)
+    return np.maximum.accumulate(positions)
 
 
 def _texts(prompt: RenderedPrompt) -> dict[_Key, _Range]:
     """The range of every text, title and question, in their order on the page, and the empty one at its end."""
-    found = {(region.passage_index, region.in_title): (region.char_start, region.char_end) for region in prompt.regions}
+    texts = {(region.passage_index, region.in_title): (region.char_start, region.char_end) for region in prompt.regions}
     if prompt.question_char_start < prompt.question_char_end:
-        found[_QUESTION] = (prompt.question_char_start, prompt.question_char_end)
-    ordered = dict(sorted(found.items(), key=lambda item: item[1]))
+        texts[_QUESTION] = (prompt.question_char_start, prompt.question_char_end)
+    ordered = dict(sorted(texts.items(), key=lambda item: item[1]))
     return {**ordered, _END: (len(prompt.text), len(prompt.text))}
 
 
@@ -372,9 +372,9 @@ def _literal_places(literal: str, whole: str, behind: _Range, ahead: _Range) -> 
     return np.concatenate([np.arange(behind[0], behind[0] + begun), unmatched, np.arange(ahead[1] - ended, ahead[1])])
 
 
-def _common_length(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+def _common_length(text: str, other: str) -> int:
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((index for index, (mine, its) in pairs if mine != its), min(len(text), len(other)))
 
 
 RowOutcome: TypeAlias = TokenAttribution | RowFault
@@ -410,13 +410,13 @@ def windows_or_whole(row: EncodedRow) -> list[EncodedRow]:
     return [window.row for window in row.windows] or [row]
 
 
-def merge_windows(row: EncodedRow, found: Sequence[TokenAttribution], *, top_k: int) -> TokenAttribution:
+def merge_windows(row: EncodedRow, parts: Sequence[TokenAttribution], *, top_k: int) -> TokenAttribution:
     """The attribution of a row from those of its windows, each one the ``top_k`` largest of its own columns.
 
     Of each column the largest score counts, and ties go to the lower column.
     """
-    merged = [window.columns[one.top_columns] for window, one in zip(row.windows, found, strict=True)]
-    columns, scores = np.concatenate(merged, axis=1), np.concatenate([one.top_scores for one in found], axis=1)
+    merged = [window.columns[part.top_columns] for window, part in zip(row.windows, parts, strict=True)]
+    columns, scores = np.concatenate(merged, axis=1), np.concatenate([part.top_scores for part in parts], axis=1)
     order = np.lexsort((columns, -scores))
     columns = np.take_along_axis(columns, order, axis=1)
     by_column = np.argsort(columns, axis=1, kind="stable")
@@ -427,6 +427,6 @@ def merge_windows(row: EncodedRow, found: Sequence[TokenAttribution], *, top_k: 
     return TokenAttribution(
         np.take_along_axis(columns, kept, axis=1),
         np.take_along_axis(scores, np.take_along_axis(order, kept, axis=1), axis=1),
-        passage_mass=np.sum([one.passage_mass for one in found], axis=0),
-        sink_mass=np.mean([one.sink_mass for one in found], axis=0),
+        passage_mass=np.sum([part.passage_mass for part in parts], axis=0),
+        sink_mass=np.mean([part.sink_mass for part in parts], axis=0),
     )

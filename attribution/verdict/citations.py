@@ -50,7 +50,7 @@ class LiteralIndex:
 
     @cached_property
     def _parts(self) -> list[tuple[tuple[list[str], str], ...]]:
-        return [(_units_of_text(one.title or ""), _units_of_text(one.text)) for one in self._passages]
+        return [(_units_of_text(passage.title or ""), _units_of_text(passage.text)) for passage in self._passages]
 
     @cached_property
     def _joined(self) -> list[str]:
@@ -59,11 +59,11 @@ class LiteralIndex:
     @cached_property
     def _passages_of(self) -> dict[Run, int]:
         """For each run of units, and each unit, the passages that have it, as bits."""
-        found: dict[Run, int] = {}
+        bits: dict[Run, int] = {}
         for index, parts in enumerate(self._parts):
             for run in {run for units, _ in parts for run in (*_runs(units), *zip(units)) if run}:
-                found[run] = found.get(run, 0) | 1 << index
-        return found
+                bits[run] = bits.get(run, 0) | 1 << index
+        return bits
 
     def literal_passages(self, text: str) -> tuple[int, ...]:
         """The passages in which all units of a text stand one after the other, ascending; none for a text without."""
@@ -90,8 +90,8 @@ class LiteralIndex:
         units = comparable_units(text)
         runs = _runs(units)
         if not any(runs):
-            found = self.literal_passages(text)
-            return (1.0, preferred if preferred in found else found[0]) if found else (0.0, None)
+            literal = self.literal_passages(text)
+            return (1.0, preferred if preferred in literal else literal[0]) if literal else (0.0, None)
         counts, ends = Counter[int](), Counter[int]()
         for start, run in enumerate(runs):
             end = start + len(run)
@@ -106,13 +106,13 @@ def comparable_units(text: str) -> list[str]:
     """The words of a text, or characters where the script has no spaces, in the form in which they are compared."""
     if text.isascii():
         return text.translate(_ASCII_UNITS).split()
-    found: list[str] = []
+    units: list[str] = []
     for chunk in text.split():
         if chunk.isascii():
-            found += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
+            units += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
         else:
-            found += map(_comparable, _units().findall(chunk))
-    return found
+            units += map(_comparable, _units().findall(chunk))
+    return units
 
 
 @remembered
@@ -128,7 +128,7 @@ def _runs(units: Sequence[str]) -> list[Run]:
     if not any(spaceless):
         rest = min(len(units), _WORDS_IN_A_RUN - 1)
         return [*zip(*(units[start:] for start in range(_WORDS_IN_A_RUN)), strict=False), *[()] * rest]
-    ends = (start + (_CHARACTERS_IN_A_RUN if one else _WORDS_IN_A_RUN) for start, one in enumerate(spaceless))
+    ends = (start + (_CHARACTERS_IN_A_RUN if flag else _WORDS_IN_A_RUN) for start, flag in enumerate(spaceless))
     return [tuple(units[start:end]) if end <= len(units) else () for start, end in enumerate(ends)]
 
 
@@ -138,12 +138,12 @@ def _joined(units: Sequence[str]) -> str:
 
 def _indices(bits: int) -> list[int]:
     """The places of the bits that are set, ascending."""
-    found = []
+    indices = []
     while bits:
         lowest = bits & -bits
-        found.append(lowest.bit_length() - 1)
+        indices.append(lowest.bit_length() - 1)
         bits ^= lowest
-    return found
+    return indices
 
 
 @lru_cache(maxsize=1)
@@ -158,11 +158,11 @@ def _comparable(unit: str) -> str:
     if unit.isascii():
         return unit.lower()
     letters = unicodedata.normalize("NFKD", unit.casefold())
-    plain = (one for one in letters if unicodedata.combining(one) not in _ACCENTS)
+    plain = (letter for letter in letters if unicodedata.combining(letter) not in _ACCENTS)
     return unicodedata.normalize("NFKC", "".join(plain)) or unit
 
 
-def with_citations(record: QARecord, parsed: ParsedAnswer, found: Sequence[SpanEvidence]) -> tuple[SpanEvidence, ...]:
+def with_citations(record: QARecord, parsed: ParsedAnswer, spans: Sequence[SpanEvidence]) -> tuple[SpanEvidence, ...]:
     """The records with what the answer cites for their claims, and whether their best passages include one of these.
 
     The best passages of a claim are the one with the largest score and those that repeat the claim word by word. A
@@ -170,22 +170,22 @@ def with_citations(record: QARecord, parsed: ParsedAnswer, found: Sequence[SpanE
     """
     citations = _Citations(record, parsed)
     if not citations.cites:
-        return tuple(found)
-    claims = [one for one in found if one.claim_index == one.span_index]
-    cited = {one.span_index: citations.of(one.chars) for one in claims}
+        return tuple(spans)
+    claims = [span for span in spans if span.claim_index == span.span_index]
+    cited = {span.span_index: citations.of(span.chars) for span in claims}
     if not any(cited.values()):
-        return tuple(found)
+        return tuple(spans)
     literal = LiteralIndex(record.passages)
     agrees: dict[int, bool] = {}
-    for one in claims:
-        if cited[one.span_index]:
-            best = (one.top_passage_index, *literal.literal_passages(one.chars.of(citations.stated)))
-            agrees[one.span_index] = any(passage in best for passage in cited[one.span_index])
+    for span in claims:
+        if cited[span.span_index]:
+            best = (span.top_passage_index, *literal.literal_passages(span.chars.of(citations.stated)))
+            agrees[span.span_index] = any(passage in best for passage in cited[span.span_index])
     return tuple(
-        one
-        if one.claim_index is None
-        else replace(one, cited_passages=cited[one.claim_index], citation_agrees=agrees.get(one.claim_index))
-        for one in found
+        span
+        if span.claim_index is None
+        else replace(span, cited_passages=cited[span.claim_index], citation_agrees=agrees.get(span.claim_index))
+        for span in spans
     )
 
 
@@ -199,10 +199,10 @@ class _Citations:
     def __init__(self, record: QARecord, parsed: ParsedAnswer) -> None:
         self.stated = hide_ranges(record.answer, parsed.marked)
         self._starts = [parsed.words[start].char_start for start in parsed.sentence_starts] if parsed.words else []
-        self._marks = self._grouped([one for one in parsed.marks if not one.closes])
+        self._marks = self._grouped([mark for mark in parsed.marks if not mark.closes])
         references = passage_references(self.stated, len(record.passages))
-        self._references = self._grouped([CitationMark(one.chars, (one.passage_index,)) for one in references])
-        self._closing = [one for one in parsed.marks if one.closes]
+        self._references = self._grouped([CitationMark(named.chars, (named.passage_index,)) for named in references])
+        self._closing = [mark for mark in parsed.marks if mark.closes]
         self.cites = bool(parsed.marks or references)
 
     def of(self, claim: CharRange) -> tuple[int, ...]:
@@ -212,21 +212,21 @@ class _Citations:
         are none, a mark counts that stands before the sentence's first word, function words apart ("As in [1], ...").
         """
         start, end = self._sentence(claim)
-        own = _between(self._marks, start, end)
-        within = [mark for mark in own if mark.chars.overlaps(claim)]
-        behind = [mark for mark in own if mark.chars.char_start >= claim.char_end][:1]
-        found = [*within, *behind] or [
+        in_sentence = _between(self._marks, start, end)
+        within = [mark for mark in in_sentence if mark.chars.overlaps(claim)]
+        behind = [mark for mark in in_sentence if mark.chars.char_start >= claim.char_end][:1]
+        marks = [*within, *behind] or [
             mark
-            for mark in own
+            for mark in in_sentence
             if FUNCTION_WORDS.issuperset(comparable_units(self.stated[start : mark.chars.char_start]))
         ]
-        if not found:
+        if not marks:
             named = _between(self._references, start, end)
             before = [reference for reference in named if reference.chars.char_start < claim.char_end]
-            found = list(before[-1:] or named[:1])
-        if not found and not self._marks:
-            found = list(_between(self._closing, claim.char_end, len(self.stated))[:1])
-        return tuple(dict.fromkeys(passage for mark in found for passage in mark.passages))
+            marks = list(before[-1:] or named[:1])
+        if not marks and not self._marks:
+            marks = list(_between(self._closing, claim.char_end, len(self.stated))[:1])
+        return tuple(dict.fromkeys(passage for mark in marks for passage in mark.passages))
 
     def _sentence(self, claim: CharRange) -> tuple[int, int]:
         """From behind the sentence before the claim to the first word behind its own sentence.
@@ -242,9 +242,9 @@ class _Citations:
             borders.append(line + 1 if line >= 0 else end if self._marks_lead(start) else start)
         return borders[0], borders[1] if len(borders) > 1 else len(self.stated)
 
-    def _marks_lead(self, place: int) -> bool:
+    def _marks_lead(self, char: int) -> bool:
         """Whether the line begins with a mark and ends without one: "[1] Dogs may stay. [2] Breakfast ends at ten."."""
-        start, end = self.stated.rfind("\n", 0, place) + 1, self.stated.find("\n", place) % (len(self.stated) + 1)
+        start, end = self.stated.rfind("\n", 0, char) + 1, self.stated.find("\n", char) % (len(self.stated) + 1)
         first = next((at for at in range(start, end) if self.stated[at].isalnum()), end)
         last = next((at for at in range(end - 1, start, -1) if self.stated[at].isalnum()), start)
         return bool(_between(self._marks, start, first)) and not _between(self._marks, last, end)

@@ -90,7 +90,7 @@ class ClaimReader:
         from tokenizers.pre_tokenizers import BertPreTokenizer
 
         self._vectors = weights["vectors"]
-        self._weights = {name: one.float() for name, one in weights.items() if name != "vectors"}
+        self._weights = {name: tensor.float() for name, tensor in weights.items() if name != "vectors"}
         self._scales = self._weights["scales"][:, None]
         self._scale = self._weights["query.bias"].numel() ** -0.5
         self._convolutions = sum(name.startswith("convolutions.") for name in self._weights) // 2
@@ -122,36 +122,36 @@ class ClaimReader:
         """
         import torch
 
-        found = np.full(len(inputs), NOTHING_READ)
-        places = [place for place, one in enumerate(inputs) if one.premise and len(one.own)]
+        odds = np.full(len(inputs), NOTHING_READ)
+        indices = [index for index, claim in enumerate(inputs) if claim.premise and len(claim.own)]
         with torch.inference_mode():
-            for start in range(0, len(places), _AT_ONCE):
-                some = places[start : start + _AT_ONCE]
-                found[some] = self._read([inputs[place] for place in some])
-        return found
+            for start in range(0, len(indices), _AT_ONCE):
+                some = indices[start : start + _AT_ONCE]
+                odds[some] = self._read([inputs[index] for index in some])
+        return odds
 
     def _read(self, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float32]:
         """float32 [claims]: what is said of claims with own tokens and a premise."""
         import torch
         from torch.nn.functional import gelu
 
-        texts = [*dict.fromkeys(one.sentence for one in inputs)]
+        texts = [*dict.fromkeys(claim.sentence for claim in inputs)]
         sentences = len(texts)
-        texts += dict.fromkeys(one.premise for one in inputs)
+        texts += dict.fromkeys(claim.premise for claim in inputs)
         starts = [*accumulate((len(ids) + 1 for ids in texts), initial=1)]
         units, states = self._encoded(texts)
         sentence_starts = dict(zip(texts[:sentences], starts, strict=False))
         premise_starts = dict(zip(texts[sentences:], starts[sentences:], strict=False))
-        own = torch.from_numpy(np.concatenate([one.own + sentence_starts[one.sentence] for one in inputs]))
-        here, units_here, first = states.index_select(0, own), units.index_select(0, own), starts[sentences]
+        tokens = torch.from_numpy(np.concatenate([claim.own + sentence_starts[claim.sentence] for claim in inputs]))
+        here, units_here, first = states.index_select(0, tokens), units.index_select(0, tokens), starts[sentences]
         queries, keys = self._linear("query", here), self._linear("key", states[first:])
-        counts = [len(one.own) for one in inputs]
+        counts = [len(claim.own) for claim in inputs]
         others, best, alike, same = [], [], [], list[bool]()
-        for one, query, unit in zip(
+        for claim, query, unit in zip(
             inputs, queries.split_with_sizes(counts), units_here.split_with_sizes(counts), strict=True
         ):
-            start, known = premise_starts[one.premise], set(one.premise)
-            end = start + len(one.premise)
+            start, known = premise_starts[claim.premise], set(claim.premise)
+            end = start + len(claim.premise)
             cosines = unit @ units[start:end].T
             scores = torch.addmm(
                 cosines, query, keys[start - first : end - first].T, beta=_COSINE_COUNTS, alpha=self._scale
@@ -160,35 +160,35 @@ class ClaimReader:
             others.append(aligned @ states[start:end])
             best.append(cosines.amax(1))
             alike.append((aligned * cosines).sum(1))
-            same += [one.sentence[place] in known for place in one.own.tolist()]
+            same += [claim.sentence[token] in known for token in claim.own.tolist()]
         other = torch.cat(others)
         numbers = torch.stack([torch.cat(best), torch.tensor(same, dtype=torch.float32), torch.cat(alike)], 1)
         both = torch.cat([here, other, here * other, (here - other).abs(), numbers], 1)
         compared = gelu(self._linear("compare.1", gelu(self._linear("compare.0", both))))
-        pooled = torch.from_numpy(_pooled(compared.numpy(), self._one("gate", compared).numpy(), counts))
-        found: npt.NDArray[np.float32] = self._one("out.1", gelu(self._linear("out.0", pooled))).numpy()[:, 0]
-        return found
+        pooled = torch.from_numpy(_pooled(compared.numpy(), self._column("gate", compared).numpy(), counts))
+        odds: npt.NDArray[np.float32] = self._column("out.1", gelu(self._linear("out.0", pooled))).numpy()[:, 0]
+        return odds
 
     def _encoded(self, texts: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, torch.Tensor]:
         """[tokens, vector] unit vectors and [tokens, size] states of texts, each between two rows of zeros."""
         import torch
         from torch.nn.functional import gelu, normalize, pad
 
-        ids, places = np.unique([-1, *chain.from_iterable((*ids, -1) for ids in texts)], return_inverse=True)
-        distinct, rows = torch.from_numpy(ids[1:]), torch.from_numpy(places)
-        between = torch.from_numpy(np.flatnonzero(places == 0))
+        ids, inverse = np.unique([-1, *chain.from_iterable((*ids, -1) for ids in texts)], return_inverse=True)
+        distinct, rows = torch.from_numpy(ids[1:]), torch.from_numpy(inverse)
+        between = torch.from_numpy(np.flatnonzero(inverse == 0))
         vectors = self._vectors[distinct] * self._scales[distinct]
         of_distinct = pad(self._linear("projection", vectors), (0, 0, 1, 0))
         states = of_distinct.index_select(0, rows)
         for number in range(self._convolutions):
             weights, bias = (self._weights[f"convolutions.{number}.{part}"] for part in ("weight", "bias"))
-            one, two, three = weights.chunk(3)
+            left, middle, right = weights.chunk(3)
             if number:
-                around = torch.addmm(bias, states[:-2], one).addmm_(states[1:-1], two).addmm_(states[2:], three)
+                around = torch.addmm(bias, states[:-2], left).addmm_(states[1:-1], middle).addmm_(states[2:], right)
             else:  # the products of distinct tokens are few
-                around = _product(of_distinct, one).index_select(0, rows[:-2]).add_(bias)
-                around += _product(of_distinct, two).index_select(0, rows[1:-1])
-                around += _product(of_distinct, three).index_select(0, rows[2:])
+                around = _product(of_distinct, left).index_select(0, rows[:-2]).add_(bias)
+                around += _product(of_distinct, middle).index_select(0, rows[1:-1])
+                around += _product(of_distinct, right).index_select(0, rows[2:])
             states[1:-1] += gelu(around)
             states[between] = 0
         return pad(normalize(vectors, dim=1), (0, 0, 1, 0)).index_select(0, rows), states
@@ -196,7 +196,7 @@ class ClaimReader:
     def _linear(self, name: str, states: torch.Tensor) -> torch.Tensor:
         return _product(states, self._weights[f"{name}.weight"]).add_(self._weights[f"{name}.bias"])
 
-    def _one(self, name: str, states: torch.Tensor) -> torch.Tensor:
+    def _column(self, name: str, states: torch.Tensor) -> torch.Tensor:
         """[rows, 1]: as ``_linear`` for weights of one column, whose product sums in another order for other rows."""
         return self._weights[f"{name}.bias"] + (states * self._weights[f"{name}.weight"][:, 0]).sum(1, keepdim=True)
 
@@ -212,13 +212,13 @@ class ClaimReader:
             known[first_word, end_word] = self._sentence(answer, range(first_word, end_word))
         ids, tokens_of = known[first_word, end_word]
         of_tokens = {token: word for word in words for token in tokens_of[word]}
-        own, begin = sorted(of_tokens), 0
-        if len(ids) > _ANSWER_TOKENS and own:
-            middle = max(0, (own[0] + own[-1]) // 2 - _ANSWER_TOKENS // 2)
-            begin = min(own[0], middle) if own[-1] - own[0] < _ANSWER_TOKENS else own[0]
-            own = own[: bisect_left(own, begin + _ANSWER_TOKENS)]
-        places = np.array(own, dtype=np.int64) - begin
-        return tuple(ids[begin : begin + _ANSWER_TOKENS]), places, tuple([of_tokens[token] for token in own])
+        tokens, begin = sorted(of_tokens), 0
+        if len(ids) > _ANSWER_TOKENS and tokens:
+            middle = max(0, (tokens[0] + tokens[-1]) // 2 - _ANSWER_TOKENS // 2)
+            begin = min(tokens[0], middle) if tokens[-1] - tokens[0] < _ANSWER_TOKENS else tokens[0]
+            tokens = tokens[: bisect_left(tokens, begin + _ANSWER_TOKENS)]
+        positions = np.array(tokens, dtype=np.int64) - begin
+        return tuple(ids[begin : begin + _ANSWER_TOKENS]), positions, tuple([of_tokens[token] for token in tokens])
 
     def _sentence(self, answer: AnswerWords, words: range) -> _Sentence:
         """Only tokens that share a character with a word that may state something: citation marks are no words.
@@ -227,14 +227,14 @@ class ClaimReader:
         """
         chars = answer.ranges
         start, end = chars[words[0]].char_start, chars[words[-1]].char_end
-        found = self._tokenizer.encode(answer.text[start:end], add_special_tokens=False)
+        encoding = self._tokenizer.encode(answer.text[start:end], add_special_tokens=False)
         ids, tokens_of = list[int](), defaultdict[int, list[int]](list)
         first = words.start
-        for token, (one, two) in zip(found.ids, found.offsets, strict=True):
-            while first < words.stop and chars[first].char_end <= start + one:
+        for token, (begin, stop) in zip(encoding.ids, encoding.offsets, strict=True):
+            while first < words.stop and chars[first].char_end <= start + begin:
                 first += 1
             end_word = first
-            while end_word < words.stop and chars[end_word].char_start < start + two:
+            while end_word < words.stop and chars[end_word].char_start < start + stop:
                 end_word += 1
             if any(answer.states[first:end_word]):
                 for word in range(first, end_word):
@@ -246,20 +246,20 @@ class ClaimReader:
         return ids, tokens_of
 
     def _premise(self, premise: Premise, sentences: PassageSentences) -> tuple[int, ...]:
-        found: list[int] = []
+        ids: list[int] = []
         main = premise.sentence
         if main is None:
             return ()
         titles = sentences.titles_of(main)
-        for place in (*premise.window, *premise.others):
-            text, is_other = sentences.all[place].text, place in premise.others
-            if place < main and place not in titles and not is_other:
-                found += _ids_of(text[-_SENTENCE_CHARS:], self._tokenizer)[-_SIDE_TOKENS:]
+        for index in (*premise.window, *premise.others):
+            text, is_other = sentences.all[index].text, index in premise.others
+            if index < main and index not in titles and not is_other:
+                ids += _ids_of(text[-_SENTENCE_CHARS:], self._tokenizer)[-_SIDE_TOKENS:]
                 continue
-            most = _MAIN_TOKENS if place == main else _TITLE_TOKENS if place in titles else _SIDE_TOKENS
+            most = _MAIN_TOKENS if index == main else _TITLE_TOKENS if index in titles else _SIDE_TOKENS
             first = _ids_of(text[:_SENTENCE_CHARS], self._tokenizer)
-            found += [self._separator, *first[:_OTHER_TOKENS]] if is_other else first[:most]
-        return tuple(found)
+            ids += [self._separator, *first[:_OTHER_TOKENS]] if is_other else first[:most]
+        return tuple(ids)
 
 
 def _product(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
@@ -278,7 +278,7 @@ def _pooled(
     """float32 [claims, 3 x size]: the mean of each claim's tokens, their mean by gates, and their maximum."""
     starts = [0, *accumulate(counts[:-1])]
     shares = np.exp(gates - np.repeat(np.maximum.reduceat(gates, starts), counts, axis=0))
-    sums, weighted, total = (np.add.reduceat(one, starts) for one in (tokens, shares * tokens, shares))
+    sums, weighted, total = (np.add.reduceat(part, starts) for part in (tokens, shares * tokens, shares))
     of_each = [
         sums / np.array(counts, dtype=np.float32)[:, None],
         weighted / total,
@@ -288,10 +288,10 @@ def _pooled(
 
 
 def _id_of(token: str, tokenizer: Tokenizer) -> int:
-    found = tokenizer.token_to_id(token)
-    if found is None:
+    token_id = tokenizer.token_to_id(token)
+    if token_id is None:
         raise ValueError(f"the tokenizer should have a token {token}, has none")
-    return found
+    return token_id
 
 
 @remembered

@@ -67,7 +67,7 @@ def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ..
     """
     scripts = {_LATIN, _HAN} if "chinese" in parsed.label_scheme else {_LATIN}
     answer = hide_ranges(record.answer, parsed.marked)
-    passages = "\n".join(one.text[:_MOST_OF_A_PASSAGE] for one in record.passages)[:_MOST_OF_PASSAGES]
+    passages = "\n".join(passage.text[:_MOST_OF_A_PASSAGE] for passage in record.passages)[:_MOST_OF_PASSAGES]
     telling = passages if _is_long(passages) else f"{record.question} {passages}"
     if _is_in_other_script(passages, scripts) or _is_foreign_latin(telling):
         return (CharRange(0, len(answer)),)
@@ -98,8 +98,8 @@ def _is_short_foreign(answer: str, question: str, passages: str) -> bool:
     with_question = "" if asked & _ENGLISH else question
     if not _is_foreign_latin(answer) and not _is_foreign_latin(f"{with_question} {answer}"):
         return False
-    told = {word.lower() for word in _WORD.findall(passages)}
-    return not any(len(word) >= _FEWEST_LETTERS and word.lower() in told for word in _WORD.findall(answer))
+    known = {word.lower() for word in _WORD.findall(passages)}
+    return not any(len(word) >= _FEWEST_LETTERS and word.lower() in known for word in _WORD.findall(answer))
 
 
 def _is_long(text: str) -> bool:
@@ -254,7 +254,7 @@ def _heading_lines(answer: str) -> tuple[CharRange, ...]:
     """
     fences = fenced_code(answer)
     lines = (CharRange(*match.span()) for match in _HEADING_LINE.finditer(answer))
-    return tuple(one for one in lines if answer[one.char_end :].strip() and range_overlapping(one, fences) is None)
+    return tuple(line for line in lines if answer[line.char_end :].strip() and range_overlapping(line, fences) is None)
 
 
 def _code(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
@@ -297,8 +297,8 @@ class AnswerClaims:
     spans: tuple[SpanClaim, ...]
 
 
-def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan], found: WordKinds) -> AnswerClaims:
-    """What the answer and each target span is, in the order of ``spans``; ``found`` are the kinds of its words.
+def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan], kinds: WordKinds) -> AnswerClaims:
+    """What the answer and each target span is, in the order of ``spans``; ``kinds`` are those of its words.
 
     A span is a claim if one of its content words is part of a claim: "the answer is: Oslo" claims something. Otherwise
     it is of the kind that most of them are. A mention belongs to the smallest fact, sentence or given span around it,
@@ -308,19 +308,19 @@ def answer_claims(parsed: ParsedAnswer, answer: str, spans: Sequence[TargetSpan]
     """
     content = [
         is_content_word(parsed, word, answer) or (kind == ClaimKind.LANGUAGE and has_letter_or_digit(chars.of(answer)))
-        for word, (chars, kind) in enumerate(zip(parsed.words, found.kinds, strict=True))
+        for word, (chars, kind) in enumerate(zip(parsed.words, kinds.kinds, strict=True))
     ]
     first: dict[TargetSpan, int] = {}
     for index, span in enumerate(spans):
         first.setdefault(span, index)
-    claims = dict(zip(first, _SpanClaims(parsed, [*first.items()], found.kinds, content).of_spans(), strict=True))
-    has_claim = any(one and kind == ClaimKind.CLAIM for one, kind in zip(content, found.kinds, strict=True))
-    if found.refused:
+    claims = dict(zip(first, _SpanClaims(parsed, [*first.items()], kinds.kinds, content).of_spans(), strict=True))
+    has_claim = any(carries and kind == ClaimKind.CLAIM for carries, kind in zip(content, kinds.kinds, strict=True))
+    if kinds.refused:
         kind = AnswerKind.PARTIAL if has_claim else AnswerKind.REFUSAL
     elif has_claim:
         kind = AnswerKind.ANSWER
     else:
-        kind = AnswerKind.NO_CLAIM if all(one.is_judgeable for one in found.kinds) else AnswerKind.NOT_JUDGED
+        kind = AnswerKind.NO_CLAIM if all(kind.is_judgeable for kind in kinds.kinds) else AnswerKind.NOT_JUDGED
     return AnswerClaims(kind, tuple(claims[span] for span in spans))
 
 
@@ -372,14 +372,14 @@ class _SpanClaims:
     def _heads(self, own: Sequence[Sequence[int]], kinds: Sequence[ClaimKind], kind: ClaimKind) -> list[int | None]:
         """For each span of a kind the one whose claim it belongs to; smaller ones are decided before those around."""
         spans, heads = self._spans, list[int | None]([None] * len(self._spans))
-        order = sorted(range(len(spans)), key=lambda one: len(self._words[one]))
+        order = sorted(range(len(spans)), key=lambda number: len(self._words[number]))
         for number in order:
             if spans[number].kind in _CLAIMING and kinds[number] == kind:
                 inner = [heads[child] for child in self._children[number] if heads[child] is not None]
                 left = sum(self._content[word] and self._kinds[word] == kind for word in own[number])
                 heads[number] = inner[0] if inner and left < _FEWEST_CONTENT_WORDS else number
-        mentions = (one for one in order if spans[one].kind not in _CLAIMING and kinds[one] == kind)
-        for number in sorted(mentions, key=lambda one: self._parents[one] is not None):
+        mentions = (number for number in order if spans[number].kind not in _CLAIMING and kinds[number] == kind)
+        for number in sorted(mentions, key=lambda number: self._parents[number] is not None):
             parent = self._parents[number]
             head = None if parent is None else heads[parent]
             is_inside = parent is not None and (
@@ -398,21 +398,21 @@ def _parents(spans: Sequence[TargetSpan]) -> list[int | None]:
     """
     parents: list[int | None] = [None] * len(spans)
     open_spans: list[int] = []
-    order = sorted(range(len(spans)), key=lambda one: (spans[one].chars.char_start, -spans[one].chars.char_end, one))
-    claiming = [one for one in order if spans[one].kind in _CLAIMING]
+    order = sorted(range(len(spans)), key=lambda at: (spans[at].chars.char_start, -spans[at].chars.char_end, at))
+    claiming = [at for at in order if spans[at].kind in _CLAIMING]
     alone: int | None = None
     for index in order:
         chars = spans[index].chars
-        open_spans = [one for one in open_spans if spans[one].chars.char_end > chars.char_start]
-        around = [one for one in open_spans if spans[one].chars.char_end >= chars.char_end]
+        open_spans = [other for other in open_spans if spans[other].chars.char_end > chars.char_start]
+        around = [other for other in open_spans if spans[other].chars.char_end >= chars.char_end]
         parents[index] = min(
-            around, key=lambda one: spans[one].chars.char_end - spans[one].chars.char_start, default=None
+            around, key=lambda other: spans[other].chars.char_end - spans[other].chars.char_start, default=None
         )
         if spans[index].kind in _CLAIMING:
             open_spans.append(index)
         elif parents[index] is None:
-            following = bisect_left(claiming, chars.char_start, key=lambda one: spans[one].chars.char_start)
+            following = bisect_left(claiming, chars.char_start, key=lambda other: spans[other].chars.char_start)
             crossed = [*open_spans[-1:], *claiming[following : following + 1], *([] if alone is None else [alone])]
-            parents[index] = next((one for one in crossed if chars.overlaps(spans[one].chars)), None)
+            parents[index] = next((other for other in crossed if chars.overlaps(spans[other].chars)), None)
             alone = index if parents[index] is None else alone
     return parents

@@ -99,11 +99,16 @@ def find_contradiction(
     texts = [[*_words_in(sentences.all[place])] for place in places] if slots else []
     for slot in slots:
         there = [[*_same(claim, slot, text)] for text in texts]
-        own = max((_around(claim, slot, text, one) for text, some in zip(texts, there, strict=True) for one in some), default=0)
+        own = max(
+            (_around(claim, slot, text, one) for text, some in zip(texts, there, strict=True) for one in some),
+            default=0,
+        )
         if own == len(claim) - (slot[1] - slot[0]):
             return None
         for text, same in zip(texts, there, strict=True):
-            rival = next((one for one in _rivals(claim, slot, text) if _stands_instead(claim, slot, text, one, same, own)), None)
+            rival = next(
+                (one for one in _rivals(claim, slot, text) if _stands_instead(claim, slot, text, one, same, own)), None
+            )
             if rival and not _is_elsewhere(claim, slot, sentences, text, same):
                 return _instead(claim, slot, text, rival)
     for first, second in combinations(slots, 2):
@@ -233,9 +238,7 @@ def _may_be_same(own: _Text, other: _Text) -> bool:
     )
 
 
-def _stands_instead(
-    claim: _Text, slot: _Slot, text: _Text, there: _Slot, same: Sequence[_Slot], own: int
-) -> bool:
+def _stands_instead(claim: _Text, slot: _Slot, text: _Text, there: _Slot, same: Sequence[_Slot], own: int) -> bool:
     """Whether words of a text stand in the place of those of a slot: more is the same around them than around these."""
     first = claim[slot[0]]
     before, behind = _sides(claim, slot, text, there)
@@ -289,7 +292,8 @@ def _is_exchanged(claim: _Text, first: _Slot, second: _Slot, text: _Text) -> boo
     one, two = claim[first[1] - 1].stem, claim[second[1] - 1].stem
     stems, between = [word.stem for word in text], [word.stem for word in middle]
     return one != two and any(
-        own == two and stems[place : place + len(between)] == between
+        own == two
+        and stems[place : place + len(between)] == between
         and one in stems[place + len(between) :][: first[1] - first[0] + _MOST_TITLES]
         for place, own in enumerate(stems, 1)
     )

@@ -44,8 +44,8 @@ class EachKind(Form, Generic[_T]):
         return {kind: getattr(self, kind) for kind in RowKind}
 
 
-def _alternative(found: object) -> str:
-    has_kinds = isinstance(found, EachKind) or (isinstance(found, dict) and not found.keys().isdisjoint(RowKind))
+def _alternative(written: object) -> str:
+    has_kinds = isinstance(written, EachKind) or (isinstance(written, dict) and not written.keys().isdisjoint(RowKind))
     return (EACH if has_kinds else SAME).tag
 
 
@@ -94,14 +94,14 @@ class LogisticRegression:
         return odds
 
     @classmethod
-    def from_json(cls, found: RegressionForm | Mapping[str, Any]) -> LogisticRegression:
+    def from_json(cls, written: RegressionForm | Mapping[str, Any]) -> LogisticRegression:
         """The regression that ``to_json`` wrote.
 
         Raises:
             ValueError: if it does not fit ``RegressionForm``.
         """
-        form = RegressionForm.model_validate(found)
-        numbers = [(one.mean, one.scale, one.weight) for one in form.inputs.values()]
+        form = RegressionForm.model_validate(written)
+        numbers = [(column.mean, column.scale, column.weight) for column in form.inputs.values()]
         mean, scale, weights = np.array(numbers).T
         return cls(tuple(form.inputs), mean, scale, weights, form.bias)
 
@@ -200,13 +200,13 @@ class BoostedTrees:
         return odds
 
     @classmethod
-    def from_json(cls, found: TreesForm | Mapping[str, Any]) -> BoostedTrees:
+    def from_json(cls, written: TreesForm | Mapping[str, Any]) -> BoostedTrees:
         """The trees that ``trees_json`` gives.
 
         Raises:
             ValueError: if they do not fit ``TreesForm``.
         """
-        form = TreesForm.model_validate(found)
+        form = TreesForm.model_validate(written)
         sizes = [len(tree.left) for tree in form.trees]
         first = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
         columns, thresholds, left, right, values = (
@@ -240,8 +240,8 @@ class AnswerStates:
         """The mean over the tokens of each word, float32 (words, size); of a word without any, the state before it."""
         tokens = WordTokenAlignment(words=(), token_char_start=self.char_start, token_char_end=self.char_end)
         means = np.empty((len(words), self.values.shape[1]), dtype=np.float32)
-        for place, (first, end) in enumerate(zip(*tokens.tokens_of_ranges(words), strict=True)):
-            means[place] = self.values[min(first, max(end - 1, 0)) : max(end, 1)].mean(axis=0)
+        for word, (first, end) in enumerate(zip(*tokens.tokens_of_ranges(words), strict=True)):
+            means[word] = self.values[min(first, max(end - 1, 0)) : max(end, 1)].mean(axis=0)
         return means
 
 
@@ -308,13 +308,13 @@ class StateProbe:
         return tuple(np.minimum.reduce(odds).tolist())
 
     @classmethod
-    def from_json(cls, found: ProbeForm | Mapping[str, Any]) -> StateProbe:
+    def from_json(cls, written: ProbeForm | Mapping[str, Any]) -> StateProbe:
         """The probe that ``to_json`` wrote.
 
         Raises:
             ValueError: if it does not fit ``ProbeForm``.
         """
-        form = ProbeForm.model_validate(found)
+        form = ProbeForm.model_validate(written)
         shares = form.share.by_kind() if isinstance(form.share, EachKind) else same_share(form.share)
         return cls(form.layer, shares, form.decoder, LogisticRegression.from_json(form.states), form.note)
 
@@ -324,7 +324,7 @@ class StateProbe:
         first, *others = shares.values()
         return {
             "layer": self.layer,
-            "share": shares if any(one != first for one in others) else first,
+            "share": shares if any(other != first for other in others) else first,
             "decoder": dict(self.decoder),
             **({"note": self.note} if self.note else {}),
             "states": self.regression.to_json(),
@@ -409,8 +409,8 @@ class WordTable:
         scaled = vectors.astype(np.float32)
         self.vectors = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-6)
         self._rows = {word: row for row, word in enumerate(words) if carries_content(word)}
-        counts = sorted((int(count), stem(one)) for count, stems in form.frequencies.items() for one in stems.split())
-        self._rarities = {one: math.log((form.documents + 1) / (count + 1)) for count, one in counts}
+        counts = sorted((int(count), stem(word)) for count, stems in form.frequencies.items() for word in stems.split())
+        self._rarities = {word: math.log((form.documents + 1) / (count + 1)) for count, word in counts}
         self._rarest = math.log((form.documents + 1) / 2)
 
     def rarity(self, word_stem: str) -> float:

@@ -78,7 +78,7 @@ _WORD_BEHIND = re.compile(r"[\s-]*([^\W\d_]+)")
 
 @dataclass(frozen=True, slots=True)
 class RowToJudge:
-    """A row and the records that were ``found`` of its ``spans``, in order.
+    """A row and the ``evidence`` of its ``spans``, in order.
 
     ``matcher`` is one for its answer and passages, where the caller has it already. ``probed`` is what the verdict's
     probe says of each word of the answer, if it has one, or ``UNREAD``.
@@ -87,7 +87,7 @@ class RowToJudge:
     record: QARecord
     parsed: ParsedAnswer
     spans: Sequence[TargetSpan]
-    found: Sequence[SpanEvidence]
+    evidence: Sequence[SpanEvidence]
     matcher: ValueMatcher | None = None
     probed: Sequence[float] | None = None
 
@@ -123,36 +123,37 @@ class _Reasons:
             return _Why(how=SupportedHow.COMBINED if is_combined else SupportedHow.PARAPHRASED)
         if support is not Support.UNSUPPORTED:
             return _Why()
-        found, is_near = None, premise.sentence is not None and numbers["soft"] >= _ABOUT_THE_SAME
-        if is_near:
-            found = self._other_value(words, premise, chars)
-        if found is None and premise.contradiction is not None:
-            instead = premise.contradiction
-            others = tuple(self._parsed.words[word] for word in instead.words)
-            return _Why(instead.reason, instead.expected, others=others)
-        if found is None and is_near:
-            found = self._turned(words, premise, numbers)
-        return found or _Why(UnsupportedReason.NOT_IN_PASSAGES)
+        is_near = premise.sentence is not None and numbers["soft"] >= _ABOUT_THE_SAME
+        why = self._other_value(words, premise, chars) if is_near else None
+        why = why or self._contradicted(premise) or (self._turned(words, premise, numbers) if is_near else None)
+        return why or _Why(UnsupportedReason.NOT_IN_PASSAGES)
+
+    def _contradicted(self, premise: Premise) -> _Why | None:
+        contradiction = premise.contradiction
+        if contradiction is None:
+            return None
+        others = tuple(self._parsed.words[word] for word in contradiction.words)
+        return _Why(contradiction.reason, contradiction.expected, others=others)
 
     def _is_one_run(self, words: Sequence[int], premise: Premise) -> bool:
         """Whether all words that carry content stand in a row in the premise, as they do in the claim."""
-        own = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
-        window = [self._sentences.all[place] for place in premise.window]
-        there = [own for one in window for word, own in zip(one.words, one.stems, strict=True) if word[0].isalnum()]
-        _, start, size = SequenceMatcher(None, there, [*map(stem, own)], autojunk=False).find_longest_match()
-        return not any(map(carries_content, (*own[:start], *own[start + size :])))
+        texts = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
+        near = [self._sentences.all[index] for index in premise.window]
+        stems = [text for part in near for word, text in zip(part.words, part.stems, strict=True) if word[0].isalnum()]
+        _, start, size = SequenceMatcher(None, stems, [*map(stem, texts)], autojunk=False).find_longest_match()
+        return not any(map(carries_content, (*texts[:start], *texts[start + size :])))
 
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""
         own_chars = [self._parsed.words[word] for word in words]
-        own = [one for one in self._matcher.values_in(chars) if any(map(one.chars.overlaps, own_chars))]
+        own = [value for value in self._matcher.values_in(chars) if any(map(value.chars.overlaps, own_chars))]
         content = self._sentences.content_of(premise.window)
         main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
-        values = [one for one in own if isinstance(one, AnswerValue) or self._is_time(one)]
-        values = [one for one in values if not one.is_repeated_by(one.parts_in(content))]
-        names = [one for one in own if isinstance(one, AnswerName) and not one.is_repeated_by(one.parts_in(main))]
-        found = next(filter(None, (self._another(one, premise) for one in (*values, *names))), None)
-        return replace(found, others=tuple([one.chars for one in (*values, *names)])) if found else None
+        values = [value for value in own if isinstance(value, AnswerValue) or self._is_time(value)]
+        values = [value for value in values if not value.is_repeated_by(value.parts_in(content))]
+        names = [name for name in own if isinstance(name, AnswerName) and not name.is_repeated_by(name.parts_in(main))]
+        why = next(filter(None, (self._another(value, premise) for value in (*values, *names))), None)
+        return replace(why, others=tuple([value.chars for value in (*values, *names)])) if why else None
 
     @cached_property
     def _told(self) -> set[str]:
@@ -161,21 +162,21 @@ class _Reasons:
     def _is_told(self, text: str) -> bool:
         return self._told.issuperset(map(stem, re.findall(r"\w+", text)))
 
-    def _is_time(self, one: Value) -> bool:
-        is_written_so = _TIMES.fullmatch(_EMPHASIS.sub("", one.chars.of(self._answer))) is not None
-        is_money = _is_behind_currency(self._answer, one.chars.char_start)
-        return (is_written_so and not is_money) or (isinstance(one, AnswerValue) and one.is_time)
+    def _is_time(self, value: Value) -> bool:
+        is_written_so = _TIMES.fullmatch(_EMPHASIS.sub("", value.chars.of(self._answer))) is not None
+        is_money = _is_behind_currency(self._answer, value.chars.char_start)
+        return (is_written_so and not is_money) or (isinstance(value, AnswerValue) and value.is_time)
 
-    def _another(self, one: Value, premise: Premise) -> _Why | None:
+    def _another(self, value: Value, premise: Premise) -> _Why | None:
         """What the premise has instead of one value or name; None for nothing of its kind that the answer lacks."""
-        if self._is_time(one):
-            expected = self._other_time(one.chars, premise)
+        if self._is_time(value):
+            expected = self._other_time(value.chars, premise)
             return _Why(UnsupportedReason.OTHER_TIME, expected) if expected else None
-        if isinstance(one, AnswerValue):
-            expected = self._other_amount(one.chars, premise)
+        if isinstance(value, AnswerValue):
+            expected = self._other_amount(value.chars, premise)
             return _Why(UnsupportedReason.OTHER_VALUE, expected) if expected else None
         names = [name for name in self._names(premise) if self._told.isdisjoint(map(stem, name.split()))]
-        as_long = [name for name in names if len(name.split()) == len(one.parts)]
+        as_long = [name for name in names if len(name.split()) == len(value.parts)]
         return _Why(UnsupportedReason.OTHER_ENTITY, next(iter(as_long), names[0])) if names else None
 
     def _turned(self, words: Sequence[int], premise: Premise, numbers: dict[str, float]) -> _Why | None:
@@ -192,8 +193,8 @@ class _Reasons:
         """A date, a weekday or a time of day of the premise, as the one at ``chars`` is, if possible as precise."""
         kind, parts = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer)))
         times = [match.group().strip() for text in self._texts(premise) for match in _TIMES.finditer(text)]
-        others = [(one, *_kind_of_time(one)) for one in times if not self._is_told(one)]
-        rivals = sorted((one for one in others if one[1] == kind), key=lambda one: one[2] != parts)
+        others = [(other, *_kind_of_time(other)) for other in times if not self._is_told(other)]
+        rivals = sorted((other for other in others if other[1] == kind), key=lambda other: other[2] != parts)
         return rivals[0][0] if rivals else None
 
     def _other_amount(self, chars: CharRange, premise: Premise) -> str | None:
@@ -201,19 +202,19 @@ class _Reasons:
         written = self._answer[max(chars.char_start - 1, 0) : chars.char_end + _LONGEST_UNIT]
         own = next(_amounts_in(_EMPHASIS.sub("", written)), None)
         rivals = [
-            (one, text)
+            (amount, text)
             for passage in self._texts(premise)
-            for one in _amounts_in(passage)
-            if own is None or one.sort == own.sort
-            for text in [one.text if not self._is_told(one.text) else one.measured]
+            for amount in _amounts_in(passage)
+            if own is None or amount.sort == own.sort
+            for text in [amount.text if not self._is_told(amount.text) else amount.measured]
             if not self._is_told(text)
         ]
-        rivals.sort(key=lambda one: own is not None and (one[0].text != own.text, one[0].behind != own.behind))
+        rivals.sort(key=lambda rival: own is not None and (rival[0].text != own.text, rival[0].behind != own.behind))
         return rivals[0][1] if rivals else None
 
     def _texts(self, premise: Premise) -> list[str]:
         """Those of the premise's sentences, the main one first."""
-        return [self._sentences.all[one].text for one in dict.fromkeys([premise.sentence or 0, *premise.window])]
+        return [self._sentences.all[index].text for index in dict.fromkeys([premise.sentence or 0, *premise.window])]
 
     def _names(self, premise: Premise) -> Iterator[str]:
         """The names in the main sentence of the premise, without times, units, and titles alone."""
@@ -249,13 +250,13 @@ class _Amount:
 def _amounts_in(text: str) -> Iterator[_Amount]:
     """The amounts of a text, ascending; no parts of dates, times of day or names such as "Q3"."""
     times = [CharRange(*match.span()) for match in _TIMES.finditer(text)]
-    for one in number_quantities(numbers_in(text), text):
-        start, end = one.start, one.end
+    for quantity in number_quantities(numbers_in(text), text):
+        start, end = quantity.start, quantity.end
         if text[max(start - 1, 0) : start].isalpha():
             continue
         is_money = _is_behind_currency(text, start)
         percent, word = _PERCENT_BEHIND.match(text, end), _WORD_BEHIND.match(text, end)
-        sort = next((kind for kind, _ in sorted(one.readings) if kind not in _PLAIN_KINDS), "")
+        sort = next((kind for kind, _ in sorted(quantity.readings) if kind not in _PLAIN_KINDS), "")
         if is_money or _CURRENCY_BEHIND.match(text, end):
             sort = "money"
         elif percent:
@@ -360,38 +361,38 @@ class VerdictJudge:
         suspicious ones of weak claims beside it. A span without a word that can be judged is no claim. A mention has
         the verdict of its claim.
         """
-        return [one for at in range(0, len(rows), _AT_ONCE) for one in self._judged_at_once(rows[at : at + _AT_ONCE])]
+        return [row for at in range(0, len(rows), _AT_ONCE) for row in self._judged_at_once(rows[at : at + _AT_ONCE])]
 
     def _judged_at_once(self, rows: Sequence[RowToJudge]) -> Iterator[tuple[SpanEvidence, ...]]:
         kinds = [word_kinds(row.parsed, row.record, assume_language=self._assume_language) for row in rows]
         answers = [AnswerRow.of(row.record, row.parsed, one, row.matcher) for row, one in zip(rows, kinds, strict=True)]
         signals = answer_signals(answers, self._model.table)
-        read = [_ReadAnswer(*one, self._model.table, self._reader) for one in zip(rows, answers, signals, strict=True)]
-        scored = iter(self._scored([one for one in read if one.own]))
+        read = [_ReadAnswer(*row, self._model.table, self._reader) for row in zip(rows, answers, signals, strict=True)]
+        scored = iter(self._scored([answer for answer in read if answer.claimed]))
         for answer in read:
-            risk, verdicts = self._verdicts(answer, next(scored)) if answer.own else (None, {})
+            risk, verdicts = self._verdicts(answer, next(scored)) if answer.claimed else (None, {})
             yield tuple(
-                replace(found, answer_kind=answer.kind, answer_risk=risk, **answer.fields_of(found, claim, verdicts))
-                for found, claim in zip(answer.row.found, answer.spans, strict=True)
+                replace(record, answer_kind=answer.kind, answer_risk=risk, **answer.fields_of(record, claim, verdicts))
+                for record, claim in zip(answer.row.evidence, answer.spans, strict=True)
             )
 
     def _scored(self, answers: Sequence[_ReadAnswer]) -> list[ScoredAnswer]:
         """What is said of answers with claims, all of which the reader reads at once."""
-        to_score = [one.to_score for one in answers]
+        to_score = [answer.to_score for answer in answers]
         if self._reader is not None:
-            read = self._reader.log_odds([claim for one in answers for claim in one.inputs])
-            parts = np.split(read, np.cumsum([len(one.inputs) for one in answers]))
-            to_score = [replace(one, read=said) for one, said in zip(to_score, parts, strict=False)]
+            odds = self._reader.log_odds([claim for answer in answers for claim in answer.inputs])
+            parts = np.split(odds, np.cumsum([len(answer.inputs) for answer in answers]))
+            to_score = [replace(answer, read=part) for answer, part in zip(to_score, parts, strict=False)]
         return self._model.scored(to_score)
 
     def _verdicts(self, answer: _ReadAnswer, scored: ScoredAnswer) -> tuple[float, dict[int, dict[str, Any]]]:
         """The answer's risk, and the fields of each claim's verdict by its index."""
         shift = log_odds(self._prior)
-        scores = [1 - _probability(one + shift) for one in scored.claims.tolist()]
+        scores = [1 - _probability(odds + shift) for odds in scored.claims.tolist()]
         flagged = min(scores) < self._unsupported
         of_words = dict(zip(answer.to_score.signals.words, scored.words.tolist(), strict=True))
         verdicts: dict[int, dict[str, Any]] = {}
-        for (index, words), premise, score in zip(answer.own.items(), answer.premises, scores, strict=True):
+        for (index, words), premise, score in zip(answer.claimed.items(), answer.premises, scores, strict=True):
             support = Support.SUPPORTED if score >= self._model.thresholds.supported else Support.WEAK
             if score < self._unsupported:
                 support = Support.UNSUPPORTED
@@ -426,7 +427,7 @@ class VerdictJudge:
 class _ReadAnswer:
     """An answer with its premises and what its reader reads, before it is scored.
 
-    ``own`` has the words of the claims with a judged word by the index of their span, ``premises`` are in their order.
+    ``claimed`` has the words of the claims with a judged word by the index of their span, ``premises`` in their order.
     """
 
     def __init__(
@@ -435,18 +436,18 @@ class _ReadAnswer:
         every = answer_claims(row.parsed, row.record.answer, row.spans, answer.kinds)
         self.row, self.kind, self.spans, self._words = row, every.kind, every.spans, answer.words
         judged = frozenset(signals.words)
-        self.own = {
-            index: one.words
-            for index, one in enumerate(every.spans)
-            if one.claim_index == index and not judged.isdisjoint(one.words)
+        self.claimed = {
+            index: span.words
+            for index, span in enumerate(every.spans)
+            if span.claim_index == index and not judged.isdisjoint(span.words)
         }
-        self._sentences = sentences = PassageSentences(row.record.passages if self.own else ())
-        pairs = [(words, row.found[index]) for index, words in self.own.items()]
+        self._sentences = sentences = PassageSentences(row.record.passages if self.claimed else ())
+        pairs = [(words, row.evidence[index]) for index, words in self.claimed.items()]
         self.premises = claim_premises(answer, sentences, pairs, table)
-        claims = [*zip(self.own.values(), self.premises, strict=True)]
+        claims = [*zip(self.claimed.values(), self.premises, strict=True)]
         self.inputs = reader.inputs(answer.words, claims, sentences) if reader else []
         numbers = [premise.numbers for premise in self.premises]
-        self.to_score = AnswerToScore(signals, [*self.own.values()], numbers, probed=row.probed)
+        self.to_score = AnswerToScore(signals, [*self.claimed.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
         self._copied: dict[int, tuple[float, int | None]] = {}
         self.reasons = _Reasons(row, sentences, answer.matcher, self._literal)
@@ -457,11 +458,11 @@ class _ReadAnswer:
 
     def only_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
         """The words of a claim that its premise lacks, where all of them stand in these values and names; else none."""
-        there = {*chain.from_iterable(self._sentences.all[place].stems for place in premise.window)}
-        missing = [word for word in words if self._words.content[word] and self._words.stems[word] not in there]
+        stems = {*chain.from_iterable(self._sentences.all[index].stems for index in premise.window)}
+        missing = [word for word in words if self._words.content[word] and self._words.stems[word] not in stems]
         chars = self.row.parsed.words
         near = [chars[max(word - 1, 0) : word + 1] for word in missing]  # "hours" of "35 hours" stands behind the value
-        return missing if all(any(one.overlaps(other) for one in two for other in others) for two in near) else ()
+        return missing if all(any(word.overlaps(other) for word in pair for other in others) for pair in near) else ()
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""
@@ -474,25 +475,25 @@ class _ReadAnswer:
         return ranges
 
     def fields_of(
-        self, found: SpanEvidence, claim: SpanClaim, verdicts: Mapping[int, dict[str, Any]]
+        self, record: SpanEvidence, claim: SpanClaim, verdicts: Mapping[int, dict[str, Any]]
     ) -> dict[str, Any]:
         """What the record of a span says of its kind, its claim and the claim's verdict."""
         fields: dict[str, Any] = {"claim_kind": claim.kind, "claim_index": claim.claim_index}
         if claim.claim_index is None:
             return fields | {"support": Support.NO_CLAIM if claim.kind.is_judgeable else Support.NOT_JUDGED}
         if claim.kind is ClaimKind.LANGUAGE:
-            return fields | self._in_another_language(found, self.row.found[claim.claim_index])
+            return fields | self._in_another_language(record, self.row.evidence[claim.claim_index])
         verdict = verdicts.get(claim.claim_index)
         if verdict is None:
             return {"claim_kind": ClaimKind.DISCOURSE, "claim_index": None, "support": Support.NO_CLAIM}
         within = tuple(
-            CharRange(max(one.char_start, found.chars.char_start), min(one.char_end, found.chars.char_end))
-            for one in verdict["unsupported_words"]
-            if one.overlaps(found.chars)
+            CharRange(max(chars.char_start, record.chars.char_start), min(chars.char_end, record.chars.char_end))
+            for chars in verdict["unsupported_words"]
+            if chars.overlaps(record.chars)
         )
         return fields | verdict | {"unsupported_words": within}
 
-    def _in_another_language(self, found: SpanEvidence, claim: SpanEvidence) -> dict[str, Any]:
+    def _in_another_language(self, record: SpanEvidence, claim: SpanEvidence) -> dict[str, Any]:
         """Supported by the passage that the span's claim copies, which becomes its best; else no claim, not judged."""
         if claim.span_index not in self._copied:
             stated = claim.chars.of(self._stated)
@@ -504,7 +505,7 @@ class _ReadAnswer:
             "support": Support.SUPPORTED,
             "top_passage_index": index,
             "top_passage_id": self.row.record.passages[index].passage_id,
-            "margin": found.margin if index == found.top_passage_index else 0.0,
+            "margin": record.margin if index == record.top_passage_index else 0.0,
         }
 
 

@@ -23,8 +23,8 @@ def _pattern(*alternatives: str) -> re.Pattern[str]:
     A blank stands for any white space, an apostrophe also for the curly one; so character classes should have neither.
     """
     parts = []
-    for begins, own in groupby(alternatives, lambda one: one.startswith(_WORD_BEGINS)):
-        joined = "|".join(f"(?:{one.removeprefix(_WORD_BEGINS)})" for one in own)
+    for begins, group in groupby(alternatives, lambda text: text.startswith(_WORD_BEGINS)):
+        joined = "|".join(f"(?:{text.removeprefix(_WORD_BEGINS)})" for text in group)
         parts.append(f"{_WORD_BEGINS}(?:{joined})" if begins else joined)
     return re.compile("|".join(parts).replace(" ", r"\s+").replace("'", "['’]"))
 

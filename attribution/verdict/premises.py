@@ -73,8 +73,7 @@ by all passages. ``soft``: with similar words counted by their cosine. ``missing
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
 where attention points, and how much of it lies on the premise. ``top_share``, ``margin``: how clearly evidence points
-to one passage, 1 where the premise is in it, however many passages there are. ``swapped_...``: words of the claim in whose place the
-sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
+to one passage, 1 where the premise is in it. ``swapped_...``: words of the claim in whose place the sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
 has in the same order, -1 where it has all of the claim's values. ``denied``: the share of the words that claim and
 sentence have in the same order which only one of them denies. ``opposed``: words whose opposite the best clause has.
 ``carried``: covered by the best sentence (clause) together with its title and what its pronouns refer to.
@@ -141,7 +140,7 @@ def claim_premises(
     beside, premises = _BesidePassages(row, sentences), list[Premise]()
     read = [*_read_claims(beside, claims)]
     cells = accumulate(len(claim.own) * (len(sentences) + len(beside.clauses)) for claim in read)
-    parts = groupby(zip(read, cells, strict=True), lambda one: (bool(one[0].own), one[1] // _MOST_CELLS))
+    parts = groupby(zip(read, cells, strict=True), lambda pair: (bool(pair[0].own), pair[1] // _MOST_CELLS))
     for (has_words, _), part in parts:
         some = [claim for claim, _ in part]
         premises += _Claims(beside, some, table).premises() if has_words else [nothing] * len(some)
@@ -180,7 +179,7 @@ class _BesidePassages:
 
     Attributes:
         stems, bits: the stems of the answer, and that of each of its words, 0 for marks.
-        there: the stems of each sentence, word by word, 0 for one that the answer has not.
+        word_bits: the stems of each sentence, word by word, 0 for one that the answer has not.
         clauses: the sentence, the first word and the end of each clause.
         in_sentences, in_clauses: the stems of each.
     """
@@ -188,18 +187,18 @@ class _BesidePassages:
     def __init__(self, row: AnswerRow, sentences: PassageSentences) -> None:
         answer = row.words
         self.row, self.answer, self.sentences = row, answer, sentences
-        spoken = dict.fromkeys(compress(answer.stems, answer.is_word))
-        self.stems = {one: 1 << number for number, one in enumerate(spoken)}
+        stems = dict.fromkeys(compress(answer.stems, answer.is_word))
+        self.stems = {text: 1 << number for number, text in enumerate(stems)}
         self.bits = [*map(self.stems.get, answer.stems, repeat(0))]
-        words = {*chain.from_iterable([one.lowered for one in sentences.all])}
+        words = {*chain.from_iterable([sentence.lowered for sentence in sentences.all])}
         bits = dict(zip(words, map(self.stems.get, map(stem, words), repeat(0)), strict=True))
-        self.there = [[*map(bits.__getitem__, one.lowered)] for one in sentences.all]
-        self.in_sentences = [reduce(or_, own) for own in self.there]
-        self.clauses = [(place, *words) for place, one in enumerate(sentences.all) for words in one.clauses]
-        self.in_clauses = [reduce(or_, self.there[place][start:end]) for place, start, end in self.clauses]
+        self.word_bits = [[*map(bits.__getitem__, sentence.lowered)] for sentence in sentences.all]
+        self.in_sentences = [reduce(or_, sentence) for sentence in self.word_bits]
+        self.clauses = [(index, *words) for index, sentence in enumerate(sentences.all) for words in sentence.clauses]
+        self.in_clauses = [reduce(or_, self.word_bits[index][start:end]) for index, start, end in self.clauses]
         self._read: dict[int, _ReadSentence] = {}
-        units, size = [*self.in_sentences, *(self.in_clauses or self.in_sentences)], len(spoken) // 8 + 1
-        rows = b"".join([one.to_bytes(size, "little") for one in (*units, *self._carried())])
+        units, size = [*self.in_sentences, *(self.in_clauses or self.in_sentences)], len(stems) // 8 + 1
+        rows = b"".join([unit.to_bytes(size, "little") for unit in (*units, *self._carried())])
         self._present = np.unpackbits(np.frombuffer(rows, np.uint8).reshape(-1, size), axis=1, bitorder="little")
         tagged = [*zip(answer.parsed.universal_tags, answer.texts, strict=True)]
         self.is_name = [tag == "PROPN" and text[:1].isupper() for tag, text in tagged]
@@ -217,38 +216,38 @@ class _BesidePassages:
 
         A clause without a name shares the subject of its sentence's first clause.
         """
-        carried_to = [0] * len(self.there)
+        carried_to = [0] * len(self.word_bits)
         for title, text in self.sentences.ranges:
             if title:
                 of_title = reduce(or_, self.in_sentences[title.start : title.stop])
                 carried_to[text.start : text.stop] = [of_title] * len(text)
-        for place in self.sentences.carried():
-            carried_to[place] |= self.in_sentences[place - 1] | carried_to[place - 1]
+        for index in self.sentences.carried():
+            carried_to[index] |= self.in_sentences[index - 1] | carried_to[index - 1]
         in_clauses, first, before = [], 0, -1
-        for (place, start, end), own in zip(self.clauses, self.in_clauses, strict=True):
-            first, before = (first, before) if place == before else (own, place)
-            more = carried_to[place]
-            if first & ~(own | more) and not self.sentences.all[place].has_name(max(start, 1), end):
+        for (index, start, end), bits in zip(self.clauses, self.in_clauses, strict=True):
+            first, before = (first, before) if index == before else (bits, index)
+            more = carried_to[index]
+            if first & ~(bits | more) and not self.sentences.all[index].has_name(max(start, 1), end):
                 more |= first
-            in_clauses.append(own | more)
-        in_sentences = [own | more for own, more in zip(self.in_sentences, carried_to, strict=True)]
+            in_clauses.append(bits | more)
+        in_sentences = [bits | more for bits, more in zip(self.in_sentences, carried_to, strict=True)]
         return in_sentences + (in_clauses or in_sentences)
 
-    def read(self, place: int) -> _ReadSentence:
+    def read(self, index: int) -> _ReadSentence:
         """One sentence and its window."""
-        if place not in self._read:
-            window = [one for where in self.sentences.window(place) for one in self.there[where]]
-            places = defaultdict[int, list[int]](list)
-            for number, one in enumerate(window):
-                if one:
-                    places[one].append(number)
-            words, own = self.sentences.all[place].words, self.there[place]
-            capitals = [(word, one) for word, one in zip(words, own, strict=True) if word[0].isupper()]
-            names = [one for word, one in capitals if word != words[0] and carries_content(word)]
-            numbers = [one for word, one in zip(words, own, strict=True) if _has_digit(word)]
+        if index not in self._read:
+            window = [bit for other in self.sentences.window(index) for bit in self.word_bits[other]]
+            positions = defaultdict[int, list[int]](list)
+            for number, bit in enumerate(window):
+                if bit:
+                    positions[bit].append(number)
+            words, bits = self.sentences.all[index].words, self.word_bits[index]
+            capitals = [(word, bit) for word, bit in zip(words, bits, strict=True) if word[0].isupper()]
+            names = [bit for word, bit in capitals if word != words[0] and carries_content(word)]
+            numbers = [bit for word, bit in zip(words, bits, strict=True) if _has_digit(word)]
             runs = frozenset(zip(window, window[1:], window[2:], strict=False))
-            self._read[place] = _ReadSentence(runs, places, names, numbers)
-        return self._read[place]
+            self._read[index] = _ReadSentence(runs, positions, names, numbers)
+        return self._read[index]
 
 
 class _ReadSentence(NamedTuple):
@@ -256,7 +255,7 @@ class _ReadSentence(NamedTuple):
     names and numbers."""
 
     runs: frozenset[tuple[int, ...]]
-    places: Mapping[int, list[int]]
+    positions: Mapping[int, list[int]]
     names: list[int]
     numbers: list[int]
 
@@ -332,42 +331,43 @@ class _Claims:
         scores += _ATTENTION_COUNTS * self._attention[every[:, None], proposed] / attended[:, None]
         best, first = scores.argmax(axis=1), by_words.shape[1]
         of_best = np.arange(len(self._own)), best[self._claim_of]
-        places = proposed[every, best].tolist()
-        windows = [self._of.sentences.window(place) for place in places]
+        indices = proposed[every, best].tolist()
+        windows = [self._of.sentences.window(index) for index in indices]
         lacking = ~seen[of_best] & (alike[of_best] < _ALIKE)
-        each = [self._of_each(*one) for one in zip(range(len(places)), places, windows, strict=True)]
+        each = [self._of_each(*parts) for parts in zip(range(len(indices)), indices, windows, strict=True)]
         numbers: dict[str, Sequence[float] | _Floats] = {
-            **self._coverage(places, seen[of_best], alike[of_best], counted[of_best], lacking),
+            **self._coverage(indices, seen[of_best], alike[of_best], counted[of_best], lacking),
             **self._gaps(),
-            **self._attended_numbers(places, windows, seen[:, first], alike[:, first]),
+            **self._attended_numbers(indices, windows, seen[:, first], alike[:, first]),
             **dict(zip(_OF_EACH, zip(*each, strict=True), strict=True)),
         }
-        tried = [[one[first], *one[:first], *one[first + 1 :]] for one in proposed.tolist()]
-        others = [self._others(*one) for one in zip(windows, tried, strict=True)]
-        instead = [self._contradiction(*one) for one in zip(self._claims, places, windows, others, strict=True)]
-        numbers["contradicted"] = [one is not None for one in instead]
+        tried = [[tries[first], *tries[:first], *tries[first + 1 :]] for tries in proposed.tolist()]
+        others = [self._others(*pair) for pair in zip(windows, tried, strict=True)]
+        instead = [self._contradiction(*parts) for parts in zip(self._claims, indices, windows, others, strict=True)]
+        numbers["contradicted"] = [contradiction is not None for contradiction in instead]
         rows = np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32).T.copy()
         is_missing = iter(lacking.tolist())
         return [
-            Premise(row, place, tuple(window), tuple(compress(claim.own, is_missing)), *also)
-            for claim, row, place, window, *also in zip(
-                self._claims, rows, places, windows, others, instead, strict=True
+            Premise(row, index, tuple(window), tuple(compress(claim.own, is_missing)), *also)
+            for claim, row, index, window, *also in zip(
+                self._claims, rows, indices, windows, others, instead, strict=True
             )
         ]
 
     def _contradiction(
-        self, claim: _Claim, place: int, window: Sequence[int], others: Sequence[int]
+        self, claim: _Claim, index: int, window: Sequence[int], others: Sequence[int]
     ) -> Contradiction | None:
         """What the premise, or else a sentence beside it, says instead; its titles say nothing."""
         sentences = self._of.sentences
-        places = dict.fromkeys([place, *(one for one in window if one not in sentences.titles_of(place)), *others])
-        return find_contradiction(self._of.answer, claim.words, sentences, [*places])
+        titles = sentences.titles_of(index)
+        tried = dict.fromkeys([index, *(other for other in window if other not in titles), *others])
+        return find_contradiction(self._of.answer, claim.words, sentences, [*tried])
 
     def _others(self, window: Sequence[int], proposed: Sequence[int]) -> tuple[int, ...]:
         """The first proposed sentences with other texts than those of the window."""
         sentences = self._of.sentences.all
-        texts = {sentences[place].text for place in window}
-        by_text = {sentences[place].text: place for place in reversed(proposed) if sentences[place].text not in texts}
+        texts = {sentences[index].text for index in window}
+        by_text = {sentences[index].text: index for index in reversed(proposed) if sentences[index].text not in texts}
         return tuple(sorted(by_text.values(), key=proposed.index)[:_OTHERS])
 
     def _in_windows(self, proposed: _Ints) -> tuple[_Bools, _Floats]:
@@ -377,11 +377,11 @@ class _Claims:
         """
         sentences, table = self._of.sentences, self._table
         proposals = proposed.tolist()
-        windows = {place: sentences.window(place) for place in {*chain.from_iterable(proposals)}}
-        inside = {place: number for number, place in enumerate({*chain.from_iterable(windows.values())})}
-        of_windows = [inside[place] for window in windows.values() for place in window]
+        windows = {index: sentences.window(index) for index in {*chain.from_iterable(proposals)}}
+        inside = {index: number for number, index in enumerate({*chain.from_iterable(windows.values())})}
+        of_windows = [inside[index] for window in windows.values() for index in window]
         borders = [*accumulate(map(len, windows.values()), initial=0)][:-1]
-        words = [sentences.all[place].lowered for place in inside]
+        words = [sentences.all[index].lowered for index in inside]
         rows = table.rows(chain.from_iterable(words))
         own_rows = table.rows([self._of.answer.lowered[word] for word in self._own])
         known, own_known = rows >= 0, np.flatnonzero(own_rows >= 0)
@@ -394,15 +394,15 @@ class _Claims:
             largest[own_known[:, None], filled] = np.maximum.reduceat(cosines, firsts, axis=1)
         alike = np.maximum.reduceat(largest[:, of_windows], borders, axis=1).clip(0.0, 1.0).astype(np.float64)
         seen = np.logical_or.reduceat(self._in_sentences[:, [*inside]][:, of_windows], borders, axis=1)
-        numbers = {place: number for number, place in enumerate(windows)}
-        columns = np.array([[numbers[place] for place in places] for places in proposals])[self._claim_of]
+        numbers = {index: number for number, index in enumerate(windows)}
+        columns = np.array([[numbers[index] for index in row] for row in proposals])[self._claim_of]
         of_words = np.arange(len(self._own))[:, None], columns
         return seen[of_words], np.where(seen, 1.0, alike)[of_words]
 
     def _coverage(
-        self, places: Sequence[int], seen: _Bools, alike: _Floats, counted: _Floats, lacking: _Bools
+        self, indices: Sequence[int], seen: _Bools, alike: _Floats, counted: _Floats, lacking: _Bools
     ) -> dict[str, Sequence[float] | _Floats]:
-        of, own, weights, every = self._of, self._own, self._weights, np.arange(len(places))
+        of, own, weights, every = self._of, self._own, self._weights, np.arange(len(indices))
         nowhere, unseen = ~self._in_sentences.any(axis=1), ~seen
         extra = self._sums(self._weighted[:, : len(of.in_sentences)] * unseen[:, None])
         other = extra.argmax(axis=1)
@@ -426,15 +426,15 @@ class _Claims:
         largest = np.array([weights * (1 - counted), weights * nowhere, -alike, root])
         missing, missing_anywhere, least, root = np.maximum.reduceat(largest, self._starts, axis=1)
         order = np.sort(self._covered, axis=1)
-        second = order[:, -2] if order.shape[1] > 1 else np.zeros(len(places))
+        second = order[:, -2] if order.shape[1] > 1 else np.zeros(len(indices))
         rivals = np.minimum(
-            np.array([self._rivals(*one) for one in zip(self._claims, places, strict=True)]).T, _MOST_RIVALS
+            np.array([self._rivals(*pair) for pair in zip(self._claims, indices, strict=True)]).T, _MOST_RIVALS
         )
-        context, around = self._context[every, places], self._context[:, -1]
+        context, around = self._context[every, indices], self._context[:, -1]
         return {
             **dict(zip(("window", "pair", "anywhere", "asked_only", "novel", "soft"), shares, strict=True)),
             **dict(zip(_MISSING, np.add.reduceat(counts, self._starts, axis=1, dtype=np.int64), strict=True)),
-            "best": self._covered[every, places],
+            "best": self._covered[every, indices],
             "soft_least": -least,
             "missing_weight": missing,
             "missing_anywhere_weight": missing_anywhere,
@@ -447,10 +447,10 @@ class _Claims:
             "context": np.where(around > 0, context / np.where(around > 0, around, 1.0), _NONE),
         }
 
-    def _rivals(self, claim: _Claim, place: int) -> tuple[int, int]:
+    def _rivals(self, claim: _Claim, index: int) -> tuple[int, int]:
         """How many names, and words with numbers, a sentence has that the claim has not."""
-        told, read = reduce(or_, (self._of.bits[word] for word in (*claim.own, *claim.around))), self._of.read(place)
-        return sum(not one & told for one in read.names), sum(not one & told for one in read.numbers)
+        known, read = reduce(or_, (self._of.bits[word] for word in (*claim.own, *claim.around))), self._of.read(index)
+        return sum(not bit & known for bit in read.names), sum(not bit & known for bit in read.numbers)
 
     def _gaps(self) -> dict[str, Sequence[float] | _Floats]:
         """What the claims owe to one of their words, and what sentences and clauses cover with what they carry."""
@@ -460,7 +460,7 @@ class _Claims:
         # of each word, how much more of the others a unit without it covers than one that has it
         others = self._shared[self._claim_of] - self._weighted
         most, with_it = (
-            np.maximum.reduceat(one, self._borders, axis=1) for one in (others, np.where(self._carried, others, 0.0))
+            np.maximum.reduceat(part, self._borders, axis=1) for part in (others, np.where(self._carried, others, 0.0))
         )
         gaps = ((most - with_it).T / left)[:, None]
         largest = np.maximum.reduceat(np.where(kinds, gaps, -np.inf), self._starts, axis=2).reshape(len(_GAPS), -1)
@@ -471,31 +471,30 @@ class _Claims:
         return dict(zip((*_GAPS, "carried", "carried_clause"), rows, strict=True))
 
     def _attended_numbers(
-        self, places: Sequence[int], windows: Sequence[Sequence[int]], seen: _Bools, alike: _Floats
+        self, indices: Sequence[int], windows: Sequence[Sequence[int]], seen: _Bools, alike: _Floats
     ) -> dict[str, Sequence[float] | _Floats]:
         """How attention goes with the premises; ``seen`` and ``alike`` are of the windows with most of it."""
-        evidence = [claim.evidence for claim in self._claims]
-        scores = np.array([one.passage_scores for one in evidence], np.float32).astype(float)  # as they are written
+        records = [claim.evidence for claim in self._claims]
+        scores = np.array([record.passage_scores for record in records], np.float32).astype(float)  # as written
         sums, attended = scores.sum(axis=1), np.where(self._attended > 0, self._attended, 1.0)
         shares = np.add.reduceat(np.array([seen, alike]) * self._weights, self._starts, axis=1) / self._total
         pointed = [
-            (of_claim[place], sum([of_claim[one] for one in window]))
-            for of_claim, place, window in zip(self._attention.tolist(), places, windows, strict=True)
+            (of_claim[index], sum([of_claim[other] for other in window]))
+            for of_claim, index, window in zip(self._attention.tolist(), indices, windows, strict=True)
         ]
-        found = np.concatenate((shares, np.array(pointed).T / attended)) * (self._attended > 0)
-        shares = scores.max(axis=1) / np.where(sums > 0, sums, 1.0)
-        margins = np.array([_NONE if one.margin is None else one.margin for one in evidence])
+        attention = np.concatenate((shares, np.array(pointed).T / attended)) * (self._attended > 0)
         # other passages say nothing against a premise in the one that most of the evidence points to
-        is_first = (sums > 0) & (scores.argmax(axis=1) == [self._of.sentences.passage_of(place) for place in places])
+        is_first = (sums > 0) & (scores.argmax(axis=1) == [self._of.sentences.passage_of(index) for index in indices])
+        margins = np.array([_NONE if record.margin is None else record.margin for record in records])
         return {
-            **dict(zip(_ATTENTION, found, strict=True)),
-            "evidence_mass": [_NONE if one.evidence_mass is None else one.evidence_mass for one in evidence],
-            "top_share": np.where(is_first, 1.0, shares),
+            **dict(zip(_ATTENTION, attention, strict=True)),
+            "evidence_mass": [_NONE if record.evidence_mass is None else record.evidence_mass for record in records],
+            "top_share": np.where(is_first, 1.0, scores.max(axis=1) / np.where(sums > 0, sums, 1.0)),
             "margin": np.where(is_first, 1.0, margins),
-            "sentences": [math.log1p(len(self._of.sentences))] * len(evidence),
+            "sentences": [math.log1p(len(self._of.sentences))] * len(records),
         }
 
-    def _of_each(self, number: int, place: int, window: Sequence[int]) -> tuple[float, ...]:
+    def _of_each(self, number: int, index: int, window: Sequence[int]) -> tuple[float, ...]:
         """What ``_OF_EACH`` names of one claim."""
         claim, parsed, matcher = self._claims[number], self._of.answer.parsed.words, self._of.row.matcher
         chars = CharRange(parsed[min(claim.words)].char_start, parsed[max(claim.words)].char_end)
@@ -507,31 +506,31 @@ class _Claims:
         known = 0, 0, 0
         if values:
             content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
-            unlike = sum(not one.is_repeated_by(one.parts_in(content)) for one, _ in values)
+            unlike = sum(not value.is_repeated_by(value.parts_in(content)) for value, _ in values)
             known = len(values), unlike, len(matcher.unmatched_ranges(chars, everywhere))
-        return *self._manner(claim, number, place), *self._swapped(claim, number, values), *known
+        return *self._manner(claim, number, index), *self._swapped(claim, number, values), *known
 
-    def _manner(self, claim: _Claim, number: int, place: int) -> tuple[float, ...]:
+    def _manner(self, claim: _Claim, number: int, index: int) -> tuple[float, ...]:
         """Runs and neighbours of words, negation, words of opposite meaning, and the order of words."""
         of, answer, bits = self._of, self._of.answer, self._of.bits
-        read, lowered, denied, opposed = of.read(place), [answer.lowered[word] for word in claim.words], 0.0, 0
+        read, lowered, denied, opposed = of.read(index), [answer.lowered[word] for word in claim.words], 0.0, 0
         own = [bits[word] for word in claim.own]
-        heads = [(one, answer.content_head(word)) for one, word in zip(own, claim.own, strict=True)]
-        if self._covered[number, place] >= _ABOUT_THE_SAME:
-            denied = _denied_share(lowered, [answer.stems[word] for word in claim.words], of.sentences.all[place])
+        heads = [(bit, answer.content_head(word)) for bit, word in zip(own, claim.own, strict=True)]
+        if self._covered[number, index] >= _ABOUT_THE_SAME:
+            denied = _denied_share(lowered, [answer.stems[word] for word in claim.words], of.sentences.all[index])
         turning = OPPOSITES.keys() & {*lowered}
         if turning and of.clauses:
             where, start, end = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
-            there = {*of.sentences.all[where].lowered[start:end]}
-            opposed = sum(word not in there and not there.isdisjoint(OPPOSITES[word]) for word in turning)
-        met = [of.there[place].index(one) for one in own if one & of.in_sentences[place]]
+            clause = {*of.sentences.all[where].lowered[start:end]}
+            opposed = sum(word not in clause and not clause.isdisjoint(OPPOSITES[word]) for word in turning)
+        met = [of.word_bits[index].index(bit) for bit in own if bit & of.in_sentences[index]]
         return (
-            _mean([_near(read.places, *pair, _NEAR) for pair in pairwise(own)]),
-            _mean([_near(read.places, one, bits[head], _NEAR_HEAD) for one, head in heads if head is not None]),
+            _mean([_near(read.positions, *pair, _NEAR) for pair in pairwise(own)]),
+            _mean([_near(read.positions, bit, bits[head], _NEAR_HEAD) for bit, head in heads if head is not None]),
             _share_in_runs([bits[word] for word in claim.words if bits[word]], read),
             denied,
             opposed,
-            _mean([one > two for one, two in pairwise(met)]),
+            _mean([left > right for left, right in pairwise(met)]),
         )
 
     def _swapped(self, claim: _Claim, number: int, values: Sequence[tuple[Value, list[int]]]) -> tuple[float, ...]:
@@ -540,39 +539,39 @@ class _Claims:
         Both texts are aligned word by word, by stems; where other words stand between the same ones, a number or name
         of the sentence may be what the claim should say.
         """
-        of, answer, place = self._of, self._of.answer, int(self._covered[number].argmax())
-        sentence, nothing = of.sentences.all[place], (0, 0, _NONE)
-        if self._covered[number, place] < _ABOUT_THE_SAME:
+        of, answer, index = self._of, self._of.answer, int(self._covered[number].argmax())
+        sentence, nothing = of.sentences.all[index], (0, 0, _NONE)
+        if self._covered[number, index] < _ABOUT_THE_SAME:
             return nothing
-        unlike = self._unlike(claim, place, values)
-        own_numbers = {one for one in unlike if of.is_number[one]}
+        unlike = self._unlike(claim, index, values)
+        own_numbers = {word for word in unlike if of.is_number[word]}
         own_names = unlike - own_numbers
         if own_numbers:
             known = _numbers_in(sentence.words)
-            own_numbers = {one for one in own_numbers if not numbers_in_word(answer.texts[one]) <= known}
+            own_numbers = {word for word in own_numbers if not numbers_in_word(answer.texts[word]) <= known}
         if not own_numbers and not own_names:
             return nothing
-        own = [word for word in claim.words if answer.is_word[word]]
-        stems, counted = [answer.stems[word] for word in own], _numbers_in([answer.texts[word] for word in own])
-        there = [number for number, word in enumerate(sentence.words) if word[0].isalnum()]
+        words = [word for word in claim.words if answer.is_word[word]]
+        stems, counted = [answer.stems[word] for word in words], _numbers_in([answer.texts[word] for word in words])
+        indices = [number for number, word in enumerate(sentence.words) if word[0].isalnum()]
         of_sentence = sentence.stems
-        matcher = SequenceMatcher(None, stems, [of_sentence[number] for number in there], autojunk=False)
+        matcher = SequenceMatcher(None, stems, [of_sentence[number] for number in indices], autojunk=False)
         same = numbers = names = 0
         for kind, start, end, first, last in matcher.get_opcodes():
             if kind == "equal":
                 same += end - start
             elif kind == "replace":
-                others = [sentence.words[number] for number in there[first:last] if of_sentence[number] not in stems]
+                others = [sentence.words[number] for number in indices[first:last] if of_sentence[number] not in stems]
                 rivals = sum(not numbers_in_word(word) <= counted for word in others)
-                numbers += min(rivals, len(own_numbers.intersection(own[start:end])))
+                numbers += min(rivals, len(own_numbers.intersection(words[start:end])))
                 named = sum(word[0].isupper() and carries_content(word) for word in others)
-                names += min(named, len(own_names.intersection(own[start:end])))
-        return numbers, names, same / len(own)
+                names += min(named, len(own_names.intersection(words[start:end])))
+        return numbers, names, same / len(words)
 
-    def _unlike(self, claim: _Claim, place: int, values: Sequence[tuple[Value, list[int]]]) -> set[int]:
+    def _unlike(self, claim: _Claim, index: int, values: Sequence[tuple[Value, list[int]]]) -> set[int]:
         """The names and numbers that a sentence lacks: those of values that it does not repeat with its title, and
         numbers that are in no value."""
-        of, known = self._of, self._of.in_sentences[place]
+        of, known = self._of, self._of.in_sentences[index]
         lacking = {
             word for word in claim.words if (of.is_number[word] or of.is_name[word]) and not of.bits[word] & known
         }
@@ -581,7 +580,7 @@ class _Claims:
         unlike = {word for word in lacking if of.is_number[word]}.difference(*(words for _, words in values))
         for value, words in values:
             if not lacking.isdisjoint(words):
-                content = of.sentences.content_of([*of.sentences.titles_of(place), place])
+                content = of.sentences.content_of([*of.sentences.titles_of(index), index])
                 if not value.is_repeated_by(value.parts_in(content)):
                     unlike |= lacking.intersection(words)
         return unlike
@@ -602,27 +601,29 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
         in_sentence = [True] * len(in_sentence)
     if not any(in_claim) and not any(in_sentence):
         return 0.0
-    own = [word for word, text in enumerate(lowered) if carries_content(text)]
-    there = [word for word, text in enumerate(sentence.lowered) if carries_content(text)]
+    said = [word for word, text in enumerate(lowered) if carries_content(text)]
+    read = [word for word, text in enumerate(sentence.lowered) if carries_content(text)]
     of_sentence = sentence.stems
-    matcher = SequenceMatcher(None, [stems[word] for word in own], [of_sentence[word] for word in there], autojunk=False)
+    matcher = SequenceMatcher(
+        None, [stems[word] for word in said], [of_sentence[word] for word in read], autojunk=False
+    )
     both = [
-        (in_claim[own[one + step]], in_sentence[there[two + step]])
-        for one, two, size in matcher.get_matching_blocks()
+        (in_claim[said[left + step]], in_sentence[read[right + step]])
+        for left, right, size in matcher.get_matching_blocks()
         for step in range(size)
     ]
-    differing = sum(one is not two for one, two in both)
-    return differing / len(both) if differing > sum(one and two for one, two in both) else 0.0
+    differing = sum(left is not right for left, right in both)
+    return differing / len(both) if differing > sum(left and right for left, right in both) else 0.0
 
 
-def _mean(found: Sequence[bool]) -> float:
-    return sum(found) / len(found) if found else _NONE
+def _mean(values: Sequence[bool]) -> float:
+    return sum(values) / len(values) if values else _NONE
 
 
-def _near(places: Mapping[int, list[int]], first: int, second: int, distance: int) -> bool:
-    there = places.get(second, ())[:_MOST_PLACES]
-    for here in places.get(first, ())[:_MOST_PLACES]:
-        for other in there:
+def _near(positions: Mapping[int, list[int]], first: int, second: int, distance: int) -> bool:
+    others = positions.get(second, ())[:_MOST_PLACES]
+    for here in positions.get(first, ())[:_MOST_PLACES]:
+        for other in others:
             if -distance <= here - other <= distance:
                 return True
     return False

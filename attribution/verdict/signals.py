@@ -97,16 +97,16 @@ def answer_signals(rows: Sequence[AnswerRow], table: WordTable) -> list[Signals]
     measured = _Measured(rows, table)
     columns = {**measured.of_words(), **measured.of_clauses(), **measured.of_sentences(), **measured.of_answers()}
     values = np.empty((len(measured.judged), len(columns)), dtype=np.float32)
-    for place, column in enumerate(columns.values()):
-        values[:, place] = column
+    for index, column in enumerate(columns.values()):
+        values[:, index] = column
     ends = np.searchsorted(measured.judged, measured.starts[1:]).tolist()
     words = [
-        (one - start).tolist()
-        for one, start in zip(np.split(measured.judged, ends[:-1]), measured.starts, strict=False)
+        (part - start).tolist()
+        for part, start in zip(np.split(measured.judged, ends[:-1]), measured.starts, strict=False)
     ]
     return [
-        Signals(tuple(own), tuple(columns), of_row, kind)
-        for own, of_row, kind in zip(words, np.split(values, ends[:-1]), measured.kinds, strict=True)
+        Signals(tuple(judged), tuple(columns), of_row, kind)
+        for judged, of_row, kind in zip(words, np.split(values, ends[:-1]), measured.kinds, strict=True)
     ]
 
 
@@ -144,20 +144,20 @@ class _Group:
 
     def mean(self, numbers: npt.NDArray[np.floating[Any]]) -> _Column:
         """The weighted mean of each group over its content words, 1 without any."""
-        sums, totals = (np.bincount(self.of, one, self._count) for one in (numbers * self._weights, self._weights))
+        sums, totals = (np.bincount(self.of, part, self._count) for part in (numbers * self._weights, self._weights))
         return np.where(totals > 0, sums / np.where(totals > 0, totals, 1), 1.0)
 
     def matched(self) -> dict[str, _Column]:
         """How well passages cover each group, and what they lack of it."""
-        one = self.covered
-        best = {"coverage": one.best, "pair_coverage": one.pair, "lead": one.lead}
+        cover = self.covered
+        best = {"coverage": cover.best, "pair_coverage": cover.pair, "lead": cover.lead}
         return {**best, "unseen_share": self.unseen_share, "unseen": self.unseen}
 
     def mean_run(self) -> _Column:
         """The mean length of the runs of each group's words."""
         is_word = self._measured.is_word
         runs = np.minimum(self._measured.runs[is_word], _LONGEST_RUN)
-        sums, counts = (np.bincount(self.of_words[is_word], one, self._count) for one in (runs, None))
+        sums, counts = (np.bincount(self.of_words[is_word], part, self._count) for part in (runs, None))
         return np.asarray(sums / np.maximum(counts, 1))
 
     def count_of(self, which: npt.NDArray[np.bool_]) -> _Ints:
@@ -182,40 +182,40 @@ class _Measured:
         self._rows, self._table = rows, table
         answers = [row.words for row in rows]
         self._passages = PassageWords([row.record.passages for row in rows], table)
-        told = [{*compress(one.stems, one.content)} for one in answers]
+        stems = [{*compress(words.stems, words.content)} for words in answers]
         self.kinds = [
-            row_kind(row.record.question, self._passages.lines_of_texts(number, told[number]))
+            row_kind(row.record.question, self._passages.lines_of_texts(number, stems[number]))
             for number, row in enumerate(rows)
         ]
         asked = [WORD_OR_MARK.findall(row.record.question) for row in rows]
         self._asked_stems = [{*map(stem, words)} for words in asked]
         self._asked = [[*map(stem, filter(carries_content, words))] for words in asked]
         self.starts = np.cumsum([0, *map(len, answers)])
-        self._states = _joined([one.states for one in answers], bool)
-        self.is_word = _joined([one.is_word for one in answers], bool) & self._states
-        self.content = np.flatnonzero(_joined([one.content for one in answers], bool))
-        self._lowered = [*chain.from_iterable(one.lowered for one in answers)]
-        self._texts = [*chain.from_iterable(one.texts for one in answers)]
-        self._stems = [*chain.from_iterable(one.stems for one in answers)]
-        self._tags = [*chain.from_iterable(one.parsed.universal_tags for one in answers)]
+        self._states = _joined([words.states for words in answers], bool)
+        self.is_word = _joined([words.is_word for words in answers], bool) & self._states
+        self.content = np.flatnonzero(_joined([words.content for words in answers], bool))
+        self._lowered = [*chain.from_iterable(words.lowered for words in answers)]
+        self._texts = [*chain.from_iterable(words.texts for words in answers)]
+        self._stems = [*chain.from_iterable(words.stems for words in answers)]
+        self._tags = [*chain.from_iterable(words.parsed.universal_tags for words in answers)]
         are_claims = [kind == ClaimKind.CLAIM for row in rows for kind in row.kinds.kinds]
         self.judged = self.content[np.array(are_claims, dtype=bool)[self.content]]
-        self._place = np.searchsorted(self.content, self.judged)
+        self._positions = np.searchsorted(self.content, self.judged)
         self._row_of = np.repeat(np.arange(len(rows)), np.diff(self.starts))
         self._match(answers)
-        sentences, clauses = [len(one.bounds) for one in answers], [len(one.clauses) for one in answers]
+        sentences, clauses = [len(words.bounds) for words in answers], [len(words.clauses) for words in answers]
         self._bounds = [
             (start + int(first), start + int(first_end))
-            for one, start in zip(answers, self.starts.tolist(), strict=False)
-            for first, first_end in one.bounds
+            for words, start in zip(answers, self.starts.tolist(), strict=False)
+            for first, first_end in words.bounds
         ]
-        self._sentences = _Group(_counted_on([one.sentences for one in answers], sentences), sum(sentences), self)
-        self._clauses = _Group(_counted_on([one.clause_of for one in answers], clauses), sum(clauses), self)
+        self._sentences = _Group(_counted_on([words.sentences for words in answers], sentences), sum(sentences), self)
+        self._clauses = _Group(_counted_on([words.clause_of for words in answers], clauses), sum(clauses), self)
         self._answers = _Group(self._row_of, len(rows), self)
         self._row_of_sentence = np.repeat(np.arange(len(rows)), sentences)
         vector_rows = table.rows(self._lowered)[self.content]
         groups = self._sentences, self._clauses
-        pairs = [one.covered.pair_start[one.of] for one in groups]
+        pairs = [group.covered.pair_start[group.of] for group in groups]
         bounds = np.searchsorted(self.content, self.starts)
         anywhere, beside = largest_cosines(vector_rows, bounds, self._passages, pairs, table)
         self._anywhere = np.where(self.seen[self.content], np.float32(1), anywhere)
@@ -228,14 +228,14 @@ class _Measured:
         self._are_items = [_is_list_item(row.words, start) for row in rows for start, _ in row.words.bounds]
 
     def _match(self, answers: Sequence[AnswerWords]) -> None:
-        spoken = [[*compress(own.stems, map(and_, own.is_word, own.states))] for own in answers]
-        distinct = [dict.fromkeys((*own, *asked)) for own, asked in zip(spoken, self._asked, strict=True)]
-        self.matches = WordMatches([[*own] for own in distinct], self._passages, self._table)
+        stems = [[*compress(words.stems, map(and_, words.is_word, words.states))] for words in answers]
+        distinct = [dict.fromkeys((*row, *asked)) for row, asked in zip(stems, self._asked, strict=True)]
+        self.matches = WordMatches([[*row] for row in distinct], self._passages, self._table)
         columns_of = self.matches.columns_of
         self.columns = np.full(len(self._stems), -1, dtype=np.int64)
-        self.columns[self.is_word] = [of[one] for own, of in zip(spoken, columns_of, strict=True) for one in own]
+        self.columns[self.is_word] = [of[word] for row, of in zip(stems, columns_of, strict=True) for word in row]
         self._asked_columns = _joined(
-            [[of[one] for one in own] for own, of in zip(self._asked, columns_of, strict=True)], np.int64
+            [[of[word] for word in row] for row, of in zip(self._asked, columns_of, strict=True)], np.int64
         )
         self.seen = self.is_word & np.append(self.matches.counts, 0)[self.columns].astype(bool)
         self.runs = np.zeros(len(self._stems), dtype=np.int64)
@@ -243,14 +243,14 @@ class _Measured:
 
     def of_words(self) -> dict[str, _Column]:
         """What is measured of each word by itself and with its neighbours."""
-        words, places = self.judged, self._place
+        words, positions = self.judged, self._positions
         columns, rows, listed = self.columns[words], self._row_of[words], words.tolist()
         texts, stems, tags = ([of[word] for word in listed] for of in (self._texts, self._stems, self._tags))
-        own = [*zip(listed, rows.tolist(), strict=True)]
+        pairs = [*zip(listed, rows.tolist(), strict=True)]
         sentence = self._sentences.of
         before, after = (self._neighbours(step) for step in (-1, 1))
         starts = self.starts.tolist()
-        ancestors = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in own]
+        ancestors = [(starts[row], self._rows[row].words.content_head(word - starts[row])) for word, row in pairs]
         heads = np.array([-1 if head is None else start + head for start, head in ancestors], dtype=np.int64)
         numbers = {
             "seen": self.seen[words],
@@ -261,22 +261,22 @@ class _Measured:
             "previous_adjacent": self._near(before, _NEIGHBOURS),
             "next_adjacent": self._near(after, _NEIGHBOURS),
             "head_near": self._near(heads, _FAR_HEAD),
-            "clause_around": self._clauses.around(_AROUND_CLAUSE)[places],
-            "sentence_around": self._sentences.around(_AROUND_SENTENCE)[places],
-            "in_sentence_coverage": self._sentences.times_covered()[places],
-            "in_clause_coverage": self._clauses.times_covered()[places],
+            "clause_around": self._clauses.around(_AROUND_CLAUSE)[positions],
+            "sentence_around": self._sentences.around(_AROUND_SENTENCE)[positions],
+            "in_sentence_coverage": self._sentences.times_covered()[positions],
+            "in_clause_coverage": self._clauses.times_covered()[positions],
             "rarity": self.matches.rarities[columns],
             "letters": [*map(len, texts)],
             "has_digit": [not text.isalpha() and any(map(str.isdigit, text)) for text in texts],
             "is_capitalised": [text[0].isupper() for text in texts],
             "part_of_speech": [_TAGS.index(tag) if tag in _TAGS else len(_TAGS) for tag in tags],
             "unmatched_value": _joined([*map(_are_unmatched, self._rows)], bool)[words],
-            "similarity": self._anywhere[places],
-            "similarity_in_sentence": self._in_sentences[places],
-            "similarity_in_clause": self._in_clauses[places],
-            "in_question": [one in self._asked_stems[row] for one, (_, row) in zip(stems, own, strict=True)],
-            "place_in_sentence": (places - np.searchsorted(sentence, sentence[places]))
-            / self._sentences.counts[sentence[places]],
+            "similarity": self._anywhere[positions],
+            "similarity_in_sentence": self._in_sentences[positions],
+            "similarity_in_clause": self._in_clauses[positions],
+            "in_question": [word in self._asked_stems[row] for word, (_, row) in zip(stems, pairs, strict=True)],
+            "place_in_sentence": (positions - np.searchsorted(sentence, sentence[positions]))
+            / self._sentences.counts[sentence[positions]],
             "previous_seen": (before >= 0) & self.seen[before],
             "next_seen": (after >= 0) & self.seen[after],
             "field_truth": np.where(self._field_shares[rows] > 0, self._field_truths(columns), -1),
@@ -294,13 +294,13 @@ class _Measured:
             "similarity": group.mean(self._in_clauses),
             "run": group.mean_run(),
         }
-        return {f"clause_{name}": column[group.of[self._place]] for name, column in numbers.items()}
+        return {f"clause_{name}": column[group.of[self._positions]] for name, column in numbers.items()}
 
     def of_sentences(self) -> dict[str, _Column]:
         """What is measured of each word's sentence, and where the sentence stands."""
         group, row_of = self._sentences, self._row_of_sentence
         counts = np.bincount(row_of, minlength=len(self._rows))
-        place = np.arange(len(row_of)) - (np.cumsum(counts) - counts)[row_of]
+        position = np.arange(len(row_of)) - (np.cumsum(counts) - counts)[row_of]
         last = counts[row_of] - 1
         shares = group.unseen_share
         bounds, states = self._bounds, self._states
@@ -311,11 +311,11 @@ class _Measured:
             "similarity": group.mean(self._in_sentences),
             "similarity_anywhere": group.mean(self._anywhere),
             "run": group.mean_run(),
-            "previous_unseen_share": np.where(place > 0, np.roll(shares, 1), -1),
-            "next_unseen_share": np.where(place < last, np.roll(shares, -1), -1),
-            "place": place,
-            "place_from_end": last - place,
-            "relative_place": place / np.maximum(last, 1),
+            "previous_unseen_share": np.where(position > 0, np.roll(shares, 1), -1),
+            "next_unseen_share": np.where(position < last, np.roll(shares, -1), -1),
+            "place": position,
+            "place_from_end": last - position,
+            "relative_place": position / np.maximum(last, 1),
             "is_list_item": self._are_items,
             "modals": [sum(word in MODALS for word in words) for words in sentences],
             "negations": [sum(word in NEGATIONS for word in words) for words in sentences],
@@ -328,7 +328,7 @@ class _Measured:
             "field_agreement": self._most_of_sentences(self._fields),
             "time_agreement": self._most_of_sentences(self._times),
         }
-        return {f"sentence_{name}": np.asarray(column)[group.of[self._place]] for name, column in numbers.items()}
+        return {f"sentence_{name}": np.asarray(column)[group.of[self._positions]] for name, column in numbers.items()}
 
     def of_answers(self) -> dict[str, _Column]:
         """What is measured of the whole answer, its question and its passages."""
@@ -336,7 +336,7 @@ class _Measured:
         kinds = [row.kinds.kinds for row in rows]
         words, passage_words = group.count_of(self._states), np.diff(self._passages.starts)
         sentences = np.array([len(row.words.bounds) for row in rows])
-        spoken = np.maximum(group.count_of(self.is_word), 1)
+        word_counts = np.maximum(group.count_of(self.is_word), 1)
         fields = np.bincount(self._row_of_sentence, self._most_of_sentences(self._fields), len(rows))
         numbers = {
             "unseen_share": group.unseen_share,
@@ -351,10 +351,10 @@ class _Measured:
             "has_question": [bool(row.record.question.strip()) for row in rows],
             **self._questions(),
             "refuses": [bool(row.kinds.refused) for row in rows],
-            "offers": [ClaimKind.OFFER in own for own in kinds],
-            "discourse_share": [own.count(ClaimKind.DISCOURSE) / max(len(own), 1) for own in kinds],
+            "offers": [ClaimKind.OFFER in row_kinds for row_kinds in kinds],
+            "discourse_share": [row_kinds.count(ClaimKind.DISCOURSE) / max(len(row_kinds), 1) for row_kinds in kinds],
             **{
-                f"copied_{length}": group.count_of(self.is_word & (self.runs >= length)) / spoken
+                f"copied_{length}": group.count_of(self.is_word & (self.runs >= length)) / word_counts
                 for length in (3, 5, 8)
             },
             "list_items": np.bincount(self._row_of_sentence, self._are_items, len(rows)),
@@ -370,8 +370,8 @@ class _Measured:
         """How far the passages cover the question, at once or in two sentences, and how far the answer repeats it."""
         columns, matches = self._asked_columns, self.matches
         rows = np.repeat(np.arange(len(self._rows)), [*map(len, self._asked)])
-        told = [frozenset(row.words.stems) for row in self._rows]
-        repeated = [one in own for own, asked in zip(told, self._asked, strict=True) for one in asked]
+        stems = [frozenset(row.words.stems) for row in self._rows]
+        repeated = [word in answer for answer, asked in zip(stems, self._asked, strict=True) for word in asked]
         weights = matches.weights[columns]
         of_seen, of_repeated, total = (
             np.bincount(rows, weights * which, len(self._rows))
@@ -383,13 +383,13 @@ class _Measured:
             "coverage": matches.coverage(rows, columns, len(self._rows)).pair,
             "repeated": of_repeated / divisor,
         }
-        return {f"question_{name}": np.where(total > 0, one, -1) for name, one in numbers.items()}
+        return {f"question_{name}": np.where(total > 0, column, -1) for name, column in numbers.items()}
 
     def _neighbours(self, step: int) -> _Ints:
         """For each judged word the content word before or behind it in its sentence, -1 where there is none."""
-        at = np.clip(self._place + step, 0, max(len(self.content) - 1, 0))
+        at = np.clip(self._positions + step, 0, max(len(self.content) - 1, 0))
         sentence = self._sentences.of
-        beside = (at != self._place) & (sentence[at] == sentence[self._place])
+        beside = (at != self._positions) & (sentence[at] == sentence[self._positions])
         return np.where(beside, self.content[at], -1)
 
     def _near(self, others: _Ints, distance: int) -> _Column:
@@ -401,9 +401,9 @@ class _Measured:
         """The longest run of a word and those beside it; of the words before it only those of its sentence count."""
         starts = np.array([start for start, _ in self._bounds], dtype=np.int64)
         firsts, ends = starts[self._sentences.of_words[self.judged]], self.starts[1:][self._row_of[self.judged]]
-        places = self.judged[:, None] + np.arange(-_NEARBY, _NEARBY + 1)
-        inside = (places >= firsts[:, None]) & (places < ends[:, None])
-        return np.asarray(np.where(inside, self.runs[np.where(inside, places, 0)], 0).max(axis=1))
+        words = self.judged[:, None] + np.arange(-_NEARBY, _NEARBY + 1)
+        inside = (words >= firsts[:, None]) & (words < ends[:, None])
+        return np.asarray(np.where(inside, self.runs[np.where(inside, words, 0)], 0).max(axis=1))
 
     def _most_of_sentences(self, numbers: _Ints) -> _Ints:
         return np.maximum.reduceat(numbers, [start for start, _ in self._bounds]) if self._bounds else numbers
@@ -417,7 +417,7 @@ class _Measured:
 
 
 def _joined(parts: Sequence[Sequence[float] | npt.NDArray[np.bool_]], dtype: type) -> npt.NDArray[Any]:
-    return np.concatenate([np.asarray(one, dtype=dtype) for one in parts])
+    return np.concatenate([np.asarray(part, dtype=dtype) for part in parts])
 
 
 def _counted_on(parts: Sequence[Sequence[int]], counts: Sequence[int]) -> _Ints:
@@ -429,17 +429,17 @@ def _counted_on(parts: Sequence[Sequence[int]], counts: Sequence[int]) -> _Ints:
 def _are_unmatched(row: AnswerRow) -> npt.NDArray[np.bool_]:
     """Whether each word belongs to a value that neither passages nor question have."""
     answer, question = row.words, row.record.question
-    found = np.zeros(len(answer), dtype=bool)
+    flags = np.zeros(len(answer), dtype=bool)
     if not answer.answer:
-        return found
+        return flags
     everything = CharRange(0, len(answer.answer))
     unmatched = row.matcher.unmatched_ranges(everything, ())
     if question.strip():
         unmatched = row.matcher.with_passage(Passage(question)).unmatched_ranges(everything, ())
-    for one in unmatched:
-        own = words_in(answer.parsed, one)
-        found[own.start : own.stop] = True
-    return found
+    for chars in unmatched:
+        words = words_in(answer.parsed, chars)
+        flags[words.start : words.stop] = True
+    return flags
 
 
 def _is_list_item(answer: AnswerWords, start: int) -> bool:

@@ -127,8 +127,8 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
         time = TIME_UNIT_BEHIND.match(text, end)
         return CharRange(start, time.end() if time else end), frozenset([_CENTURY])
     is_part = (units or not kinds.isdisjoint(_LENGTHS)) and _OF_A.match(text, end)
-    place = is_part.end() if is_part else end
-    percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, place), unit_at(text, place)
+    after = is_part.end() if is_part else end
+    percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, after), unit_at(text, after)
     if percent or (not units and Kind.PERCENT in kinds and kinds.isdisjoint(_LENGTHS)):
         units.add(_PERCENT)
     if time or not _LENGTHS.isdisjoint(kinds):
@@ -142,28 +142,28 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
 @remembered
 def _written_in(text: str) -> tuple[_Written, ...]:
     """The values of a text; the numbers of a date or time are none of their own."""
-    found, taken = list[_Written](), bytearray(len(text))
+    values, taken = list[_Written](), bytearray(len(text))
     dates = (Quantity(*match.span(), frozenset(_date_readings(match.group()))) for match in DATE.finditer(text))
-    for one in (*dates, *clock_times_in(text)):
-        chars = CharRange(one.start, one.end)
-        found.append(_Written(chars, chars, frozenset([_DATE]), _time_readings(one, text)))
-        taken[one.start : one.end] = b"\1" * (one.end - one.start)
+    for time in (*dates, *clock_times_in(text)):
+        chars = CharRange(time.start, time.end)
+        values.append(_Written(chars, chars, frozenset([_DATE]), _time_readings(time, text)))
+        taken[time.start : time.end] = b"\1" * (time.end - time.start)
     quantities = chain(number_quantities(numbers_in(text), text), phrases_in(text))
-    return (*found, *(_measured(one, text) for one in quantities if not any(taken[one.start : one.end])))
+    return (*values, *(_measured(number, text) for number in quantities if not any(taken[number.start : number.end])))
 
 
-def _measured(one: Quantity, text: str) -> _Written:
+def _measured(quantity: Quantity, text: str) -> _Written:
     """A number or phrase of a text with its unit; "third" and "3rd" have none."""
-    ending = _ORDINAL_ENDING.match(text, one.end)
-    end = ending.end() if ending else one.end
-    whole, units = _with_unit(text, one.start, end, one.readings)
-    is_part = any(kind is Kind.PERCENT for kind, _ in one.readings)
-    is_ordinal = bool(ending or _ORDINAL_WORD.search(text, one.start, end)) and not is_part
+    ending = _ORDINAL_ENDING.match(text, quantity.end)
+    end = ending.end() if ending else quantity.end
+    whole, units = _with_unit(text, quantity.start, end, quantity.readings)
+    is_part = any(kind is Kind.PERCENT for kind, _ in quantity.readings)
+    is_ordinal = bool(ending or _ORDINAL_WORD.search(text, quantity.start, end)) and not is_part
     if is_ordinal and units.isdisjoint((_CENTURY, _DATE)):
-        whole, units = CharRange(one.start, end), frozenset([_ORDINAL])
-    amounts = {(Kind.AMOUNT, size) for kind, size in one.readings if kind is Kind.AMOUNT_OF_MEASURE}
+        whole, units = CharRange(quantity.start, end), frozenset([_ORDINAL])
+    amounts = {(Kind.AMOUNT, size) for kind, size in quantity.readings if kind is Kind.AMOUNT_OF_MEASURE}
     counts = _ORDINAL not in units and (bool(units) or _WORD_BEHIND.match(text, end) is not None)
-    return _Written(CharRange(one.start, end), whole, units, one.readings | amounts, counts)
+    return _Written(CharRange(quantity.start, end), whole, units, quantity.readings | amounts, counts)
 
 
 def _date_readings(date: str) -> Iterator[Reading]:
@@ -184,7 +184,7 @@ def passage_spellings(parsed: ParsedAnswer, answer: str, matcher: ValueMatcher) 
 
     It is "" for a word that has none.
     """
-    return dict(_Spellings(parsed, answer, matcher).found())
+    return dict(_Spellings(parsed, answer, matcher).spellings())
 
 
 class _Passages:
@@ -210,18 +210,18 @@ class _Passages:
 
     @cached_property
     def _lowered(self) -> list[str]:
-        return [one.plain.lower() for one in self.contents]
+        return [content.plain.lower() for content in self.contents]
 
     @cached_property
     def words(self) -> dict[str, str]:
         """Its words as they are written, by their lower case; one with a capital counts first."""
-        found = dict[str, str]()
+        words = dict[str, str]()
         for content in self.contents:
             for word in WORD_OR_MARK.findall(content.plain):
                 lowered = word.lower()
-                if found.setdefault(lowered, word) == lowered:
-                    found[lowered] = word
-        return found
+                if words.setdefault(lowered, word) == lowered:
+                    words[lowered] = word
+        return words
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -239,32 +239,32 @@ class _Passages:
     def _written(self) -> dict[str, tuple[list[Decimal], list[int]]]:
         """For each kind the sizes, ascending, and which places have them."""
         sizes = defaultdict[str, set[tuple[Decimal, int]]](set)
-        for place, (one, _) in enumerate(self._places):
-            for kind, size in one.readings:
-                sizes[kind].add((size, place))
+        for index, (value, _) in enumerate(self._values):
+            for kind, size in value.readings:
+                sizes[kind].add((size, index))
         return {
-            kind: ([size for size, _ in pairs], [place for _, place in pairs])
-            for kind, found in sizes.items()
-            for pairs in [sorted(found)]
+            kind: ([size for size, _ in pairs], [index for _, index in pairs])
+            for kind, entries in sizes.items()
+            for pairs in [sorted(entries)]
         }
 
     @cached_property
-    def _places(self) -> list[tuple[_Written, str]]:
-        return [(one, content.plain) for content in self.contents for one in _written_in(content.plain)]
+    def _values(self) -> list[tuple[_Written, str]]:
+        return [(value, content.plain) for content in self.contents for value in _written_in(content.plain)]
 
-    def places(self, parts: Sequence[Collection[Range]]) -> Iterator[tuple[_Written, str, frozenset[str]]]:
+    def values(self, parts: Sequence[Collection[Range]]) -> Iterator[tuple[_Written, str, frozenset[str]]]:
         """The values that have a reading in each part, in their order, each with its passage and the stems around."""
-        found = set[int]()
+        chosen = set[int]()
         for kind, least, most in parts[0] if parts else ():
-            sizes, places = self._written.get(kind, ([], []))
+            sizes, indices = self._written.get(kind, ([], []))
             first = bisect_left(sizes, least)
-            found.update(places[first : min(bisect_right(sizes, most), first + _MOST_PLACES)])
-        for place in sorted(found):
-            one, text = self._places[place]
-            if one.says(parts):
-                if place not in self._around:
-                    self._around[place] = _stems_around(text, one.whole)
-                yield one, text, self._around[place]
+            chosen.update(indices[first : min(bisect_right(sizes, most), first + _MOST_PLACES)])
+        for index in sorted(chosen):
+            value, text = self._values[index]
+            if value.says(parts):
+                if index not in self._around:
+                    self._around[index] = _stems_around(text, value.whole)
+                yield value, text, self._around[index]
 
 
 class _Spellings:
@@ -277,12 +277,12 @@ class _Spellings:
 
     @cached_property
     def _written(self) -> dict[int, list[_Written]]:
-        found = defaultdict[int, list[_Written]](list)
-        for one in _written_in(self._answer):
-            found[one.chars.char_start].append(one)
-        return found
+        by_start = defaultdict[int, list[_Written]](list)
+        for value in _written_in(self._answer):
+            by_start[value.chars.char_start].append(value)
+        return by_start
 
-    def found(self) -> Iterator[tuple[int, str]]:
+    def spellings(self) -> Iterator[tuple[int, str]]:
         everything = CharRange(0, len(self._answer))
         unmatched = {*self._matcher.unmatched_ranges(everything, ())}
         taken = bytearray(len(self._answer))
@@ -308,7 +308,7 @@ class _Spellings:
 
     def _value_elsewise(self, value: AnswerValue) -> Iterator[tuple[int, str]]:
         written = self._written.get(value.chars.char_start, ())
-        own = next((one for one in written if one.chars.char_end >= value.chars.char_end), None)
+        own = next((number for number in written if number.chars.char_end >= value.chars.char_end), None)
         if own is None:
             return
         around = _stems_around(self._answer, own.whole)
@@ -321,7 +321,7 @@ class _Spellings:
 
     def _phrase_elsewise(self, phrase: Quantity) -> Iterator[tuple[int, str]]:
         """A phrase that is too common to be a value, "half an hour", where passages lack a word of it."""
-        own = next((one for one in self._written[phrase.start] if one.chars.char_end == phrase.end), None)
+        own = next((number for number in self._written[phrase.start] if number.chars.char_end == phrase.end), None)
         if own is not None and not all(
             stem(self._word(word)) in self._passages.stems for word in self._words_of(own.whole)
         ):
@@ -342,18 +342,18 @@ class _Spellings:
         """
         around = _stems_around(self._answer, own.whole)
         best, rival = (False, -1, own, ""), -1
-        for one, text, stems in self._passages.places(parts):
+        for value, text, stems in self._passages.values(parts):
             alike = len(around & stems)
-            same = own.is_of_unit(one)
-            if own.is_of_other_unit(one) or (same and not one.says(_measures(parts, own.units & one.units))):
+            same = own.is_of_unit(value)
+            if own.is_of_other_unit(value) or (same and not value.says(_measures(parts, own.units & value.units))):
                 rival = max(rival, alike)
-            elif (same, alike) > best[:2] and (same or own.amounts & one.amounts):
-                best = same, alike, one, text
-        same, alike, there, text = best
+            elif (same, alike) > best[:2] and (same or own.amounts & value.amounts):
+                best = same, alike, value, text
+        same, alike, nearest, text = best
         if rival > max(alike, as_written) and not same:
             yield from self._nowhere(own.chars)
         elif alike > as_written:
-            mine, other = (own.whole, there.whole) if same else (own.chars, there.chars)
+            mine, other = (own.whole, nearest.whole) if same else (own.chars, nearest.chars)
             yield from self._aligned(mine, other.of(text))
 
     def _name_elsewise(self, name: AnswerName) -> Iterator[tuple[int, str]]:
@@ -373,7 +373,7 @@ class _Spellings:
         phrase = tuple(chain.from_iterable(part.words for part in parts))
         initials = "".join(word[0] for word in phrase)
         form = self._form(phrase)
-        if not form and len(phrase) > 1 and any(initials.upper() in one.capitals for one in self._passages.contents):
+        if not form and len(phrase) > 1 and any(initials.upper() in text.capitals for text in self._passages.contents):
             form = (initials,)
         if len(phrase) == 1 and self._passages.has_alike(*phrase):
             return
@@ -389,27 +389,27 @@ class _Spellings:
         return self._parsed.words[word].of(self._answer)
 
     def _words_of(self, chars: CharRange) -> list[int]:
-        first, last = (bisect_left(self._starts, place) for place in (chars.char_start, chars.char_end))
+        first, last = (bisect_left(self._starts, position) for position in (chars.char_start, chars.char_end))
         return [
             word
             for word in range(first, last)
             if self._parsed.words[word].char_end <= chars.char_end and _is_compared(self._word(word))
         ]
 
-    def _aligned(self, own: CharRange, there: str) -> Iterator[tuple[int, str]]:
+    def _aligned(self, chars: CharRange, text: str) -> Iterator[tuple[int, str]]:
         """The words of a range of the answer that are others there, as many as there are; the rest is not read.
 
         Ranges of as many words are read in the order there.
         """
-        mine = {word: stem(self._word(word)) for word in self._words_of(own)}
-        theirs = {stem(word): word for word in WORD_OR_MARK.findall(there) if _is_compared(word)}
+        mine = {word: stem(self._word(word)) for word in self._words_of(chars)}
+        theirs = {stem(word): word for word in WORD_OR_MARK.findall(text) if _is_compared(word)}
         if len(theirs) < len(mine):
             same = theirs.keys() & mine.values()
-            mine = {word: one for word, one in mine.items() if one not in same}
-            theirs = {one: word for one, word in theirs.items() if one not in same}
+            mine = {word: stemmed for word, stemmed in mine.items() if stemmed not in same}
+            theirs = {stemmed: word for stemmed, word in theirs.items() if stemmed not in same}
         elif len(theirs) > len(mine):
-            more = [one for one in theirs if one not in mine.values()][len(mine) - len(theirs) :]
-            theirs = {one: word for one, word in theirs.items() if one not in more}
+            more = [stemmed for stemmed in theirs if stemmed not in mine.values()][len(mine) - len(theirs) :]
+            theirs = {stemmed: word for stemmed, word in theirs.items() if stemmed not in more}
         for word, written in zip(mine, [*theirs.values(), *[""] * len(mine)], strict=False):
             if stem(written) != mine[word]:
                 yield word, written
@@ -426,8 +426,8 @@ def _ranges_in(words: str, text: str) -> Iterator[CharRange]:
 
 def _measures(parts: Sequence[Collection[Range]], units: Collection[str]) -> list[Collection[Range]]:
     """Of each part what it is in these units, if it is a measure: "10 kg" are no 10 pounds."""
-    found = [[one for one in part if one[0] in units] for part in parts]
-    return [part for part in found if part]
+    measures = [[reading for reading in part if reading[0] in units] for part in parts]
+    return [part for part in measures if part]
 
 
 def _is_compared(word: str) -> bool:

@@ -81,13 +81,13 @@ modern; simple: complex; common: rare
 
 
 def _both_ways(text: str) -> dict[str, frozenset[str]]:
-    found: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
+    pairs: defaultdict[str, frozenset[str]] = defaultdict(frozenset)
     for entry in text.split(";"):
         sides = [*map(word_set, entry.split(":"))]
         for words, opposites in (sides, sides[::-1]):
             for word in words:
-                found[word] |= opposites
-    return dict(found)
+                pairs[word] |= opposites
+    return dict(pairs)
 
 
 OPPOSITES = _both_ways(_OPPOSITES)
@@ -140,18 +140,18 @@ _DENIED_WORDS = 3
 
 def negated_words(lowered: Sequence[str]) -> list[bool]:
     """Whether each word of a text stands behind a negation that reaches it."""
-    found, reach = [], 0
+    negated, reach = [], 0
     if _DENYING.isdisjoint(lowered) and not any(word.endswith(_CONTRACTED) for word in lowered):
         return [False] * len(lowered)
     for word, following in zip(lowered, [*lowered[1:], ""], strict=True):
-        found.append(reach > 0)
+        negated.append(reach > 0)
         if _denies(word, following):
             reach = _DENIED_WORDS
         elif word in _BEYOND:
             reach = 0
         elif reach and carries_content(word):
             reach -= 1
-    return found
+    return negated
 
 
 def _denies(word: str, following: str) -> bool:
@@ -312,15 +312,15 @@ def _json_text(text: str) -> str | None:
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return "\n".join(_flat_lines(found))
+    return "\n".join(_flat_lines(document))
 
 
-def _flat_lines(found: object) -> Iterator[str]:
+def _flat_lines(document: object) -> Iterator[str]:
     """One line per value, in their order; of the names on the way to it, the last three."""
-    left: list[tuple[object, tuple[str, ...]]] = [(found, ())]
+    left: list[tuple[object, tuple[str, ...]]] = [(document, ())]
     while left:
         value, path = left.pop()
         if isinstance(value, dict):
@@ -430,86 +430,86 @@ class PassageSentences:
             self.ranges.append((range(start, border), range(border, len(self.all))))
             self._passage_of += [index] * (len(self.all) - start)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
-        self._ends = [one.end for one in self.all]
+        self._ends = [sentence.end for sentence in self.all]
 
     def __len__(self) -> int:
         return len(self.all)
 
-    def passage_of(self, place: int) -> int:
+    def passage_of(self, index: int) -> int:
         """The index of the passage of a sentence."""
-        return self._passage_of[place]
+        return self._passage_of[index]
 
-    def titles_of(self, place: int) -> range:
+    def titles_of(self, index: int) -> range:
         """The sentences of the title over a sentence of a text."""
-        title, text = self.ranges[self._passage_of[place]]
-        return title if place in text else range(0)
+        title, text = self.ranges[self._passage_of[index]]
+        return title if index in text else range(0)
 
     def carried(self) -> list[int]:
         """The sentences whose pronoun at the beginning refers to the one before, in the same passage; ascending."""
         return [
-            place
-            for place, (before, own) in enumerate(pairwise(self._passage_of), 1)
-            if before == own and not _PRONOUNS.isdisjoint(self.all[place].lowered[:2])
+            index
+            for index, (before, passage) in enumerate(pairwise(self._passage_of), 1)
+            if before == passage and not _PRONOUNS.isdisjoint(self.all[index].lowered[:2])
         ]
 
-    def window(self, place: int) -> list[int]:
+    def window(self, index: int) -> list[int]:
         """A sentence with its neighbours in the same text, and the title, ascending."""
-        title, text = self.ranges[self._passage_of[place]]
-        own = text if place in text else title
-        return [*self.titles_of(place), *range(max(place - 1, own.start), min(place + 2, own.stop))]
+        title, text = self.ranges[self._passage_of[index]]
+        part = text if index in text else title
+        return [*self.titles_of(index), *range(max(index - 1, part.start), min(index + 2, part.stop))]
 
-    def content_of(self, places: Sequence[int]) -> PassageContent:
+    def content_of(self, indices: Sequence[int]) -> PassageContent:
         """What these sentences say, in the form in which values are compared."""
-        key = tuple(places)
+        key = tuple(indices)
         if key not in self._contents:
-            self._contents[key] = PassageContent(Passage(" ".join(self.all[one].text for one in places)))
+            self._contents[key] = PassageContent(Passage(" ".join(self.all[index].text for index in indices)))
         return self._contents[key]
 
     def attention(self, evidence: SpanEvidence) -> list[float]:
         """For each sentence the scores of the evidence, spread over the sentences that it overlaps."""
-        found = [0.0] * len(self.all)
+        scores = [0.0] * len(self.all)
         for piece in evidence.evidence:
             shared = self._shared(piece)
             total = sum(shared.values())
             score = float(np.float32(piece.score))  # as it is written
-            for place, count in shared.items():
-                found[place] += score * count / total
-        return found
+            for index, count in shared.items():
+                scores[index] += score * count / total
+        return scores
 
     def _shared(self, piece: EvidencePiece) -> dict[int, int]:
         """How many code points of the piece each sentence has, or in JSON, how many of its stems."""
         title, text = self.ranges[piece.passage_index]
-        own = title if piece.in_title else text
-        if own and self.all[own.start].start < 0:
+        part = title if piece.in_title else text
+        if part and self.all[part.start].start < 0:
             stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
-            counts = ((place, len(stems.intersection(self.all[place].stems))) for place in own)
-            return {place: count for place, count in counts if count}
+            counts = ((index, len(stems.intersection(self.all[index].stems))) for index in part)
+            return {index: count for index, count in counts if count}
         start, end = piece.chars.char_start, piece.chars.char_end
         shared = {}
-        for place in range(bisect_right(self._ends, start, own.start, own.stop), own.stop):
-            one = self.all[place]
-            if one.start >= end:
+        for index in range(bisect_right(self._ends, start, part.start, part.stop), part.stop):
+            sentence = self.all[index]
+            if sentence.start >= end:
                 break
-            shared[place] = min(end, one.end) - max(start, one.start)
+            shared[index] = min(end, sentence.end) - max(start, sentence.start)
         return shared
 
 
 @remembered
 def read_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a title or text; the first of a field in JSON has its name as one word, too, for its value."""
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     if _json_text(text) is not None:
         for number, field in enumerate(record_lines(text)):
             (_, first), *others = _texts_of_sentences(field.text)
-            found.append(_sentence(first, number, -1, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"}))
-            found += (_sentence(sentence, number, -1) for _, sentence in others)
-        return tuple(found)
+            sentences.append(_sentence(first, number, -1, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"}))
+            sentences += (_sentence(sentence, number, -1) for _, sentence in others)
+        return tuple(sentences)
     offset = number = 0
     for line in text.split("\n"):
-        found += (_sentence(sentence, number, offset + start) for start, sentence in _texts_of_sentences(line))
+        sentences += (_sentence(sentence, number, offset + start) for start, sentence in _texts_of_sentences(line))
         offset += len(line) + 1
         number += bool(line.strip())
-    return tuple(found)
+    return tuple(sentences)
 
 
 def end_sentence(word: str, following: str) -> bool:
@@ -544,7 +544,7 @@ def _sentence(
     """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides."""
     words = (*WORD_OR_MARK.findall(text), *also)
     lowered = tuple(map(str.lower, words))
-    bounds = [0, *[place for place, word in enumerate(lowered) if word in breaks], len(words)]
+    bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
     end = -1 if start < 0 else start + len(text)
     return Sentence(text, start, end, line, words, lowered, clauses)

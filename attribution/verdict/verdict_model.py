@@ -134,21 +134,21 @@ class AnswerRegression:
         return float(self.of_kinds[signals.kind].log_odds(*answer_numbers(signals, word_log_odds, claims))[0])
 
     @classmethod
-    def from_json(cls, found: AnswersForm | Mapping[str, Any]) -> AnswerRegression:
+    def from_json(cls, written: AnswersForm | Mapping[str, Any]) -> AnswerRegression:
         """What ``to_json`` wrote.
 
         Raises:
             ValueError: if it does not fit ``AnswersForm``.
         """
-        form = TypeAdapter[AnswersForm](AnswersForm).validate_python(found)
+        form = TypeAdapter[AnswersForm](AnswersForm).validate_python(written)
         if isinstance(form, EachKind):
-            return cls({kind: LogisticRegression.from_json(one) for kind, one in form.by_kind().items()})
+            return cls({kind: LogisticRegression.from_json(part) for kind, part in form.by_kind().items()})
         return cls(dict.fromkeys(RowKind, LogisticRegression.from_json(form)))
 
     def to_json(self) -> dict[str, object]:
         """One regression, or one by the name of each kind."""
         first, *others = self.of_kinds.values()
-        if all(one is first for one in others):
+        if all(other is first for other in others):
             return first.to_json()
         return {kind.value: regression.to_json() for kind, regression in self.of_kinds.items()}
 
@@ -160,23 +160,23 @@ def answer_numbers(signals: Signals, log_odds: _Numbers, claims: _Numbers) -> tu
     chances = 1 / (1 + np.exp(-ranked))
     sentence, *of_answer = _whole_answer(signals.names)
     by_sentence = defaultdict[float, list[float]](list)
-    for one, odds in zip(signals.values[:, sentence].tolist(), log_odds.tolist(), strict=True):
-        by_sentence[one].append(odds)
-    riskiest_three = [sorted(own, reverse=True)[:3] for own in by_sentence.values()]
-    highest = sorted((own[0] for own in riskiest_three), reverse=True)
-    threes = sorted((reduce(add, own) / len(own) for own in riskiest_three), reverse=True)
+    for covered, odds in zip(signals.values[:, sentence].tolist(), log_odds.tolist(), strict=True):
+        by_sentence[covered].append(odds)
+    riskiest_three = [sorted(odds, reverse=True)[:3] for odds in by_sentence.values()]
+    highest = sorted((three[0] for three in riskiest_three), reverse=True)
+    threes = sorted((reduce(add, three) / len(three) for three in riskiest_three), reverse=True)
     numbers = {
-        **{f"word_{place + 1}": _item(ranked, place) for place in (0, 2, 5, 9)},
+        **{f"word_{index + 1}": _item(ranked, index) for index in (0, 2, 5, 9)},
         "mean_word": ranked.mean(),
         "expected_words": np.log1p(chances.sum()),
         "doubtful_words": np.log1p((chances > 0.1).sum()),
         "suspect_words": np.log1p((chances > 0.2).sum()),
         "doubtful_share": (chances > 0.1).mean(),
-        **{f"sentence_{place + 1}": _item(highest, place) for place in range(3)},
-        **{f"sentence_three_{place + 1}": _item(threes, place) for place in range(3)},
+        **{f"sentence_{index + 1}": _item(highest, index) for index in range(3)},
+        **{f"sentence_three_{index + 1}": _item(threes, index) for index in range(3)},
         "any_sentence": _any_of(highest),
         "any_sentence_three": _any_of(threes),
-        **{f"claim_{place + 1}": _item(riskiest, place) for place in range(3)},
+        **{f"claim_{index + 1}": _item(riskiest, index) for index in range(3)},
         "any_claim": float(np.log(np.exp(riskiest).sum())),
         "mean_claim": riskiest.mean(),
         "claims": count,
@@ -193,9 +193,9 @@ def _whole_answer(names: tuple[str, ...]) -> list[int]:
     return [names.index(name) for name in ("sentence_place", *(f"answer_{name}" for name in _WHOLE_ANSWER))]
 
 
-def _item(ranked: Sequence[float] | _Numbers, place: int) -> float:
+def _item(ranked: Sequence[float] | _Numbers, index: int) -> float:
     """The number at that place, the last one if there are fewer: a short answer is judged by all that it has."""
-    return float(ranked[min(place, len(ranked) - 1)])
+    return float(ranked[min(index, len(ranked) - 1)])
 
 
 def _any_of(log_odds: Sequence[float]) -> float:
@@ -237,7 +237,7 @@ class VerdictForm(Form):
                     f"of {highest}"
                 )
         for name in ("operating_points", "short_operating_points"):
-            if any(one.answer_risk >= next_.answer_risk for one, next_ in pairwise(getattr(self, name))):
+            if any(point.answer_risk >= next_.answer_risk for point, next_ in pairwise(getattr(self, name))):
                 raise ValueError(f"{name} should ascend by answer_risk, do not")
         return self
 
@@ -318,31 +318,31 @@ class VerdictModel:
             raise ModelLoadError(OTHER_SIGNALS)
         words = self._word_log_odds(answers)
         numbers = [
-            claim_numbers(one.signals, odds, one.claims, one.premises, one.read)
-            for one, odds in zip(answers, words, strict=True)
+            claim_numbers(answer.signals, odds, answer.claims, answer.premises, answer.read)
+            for answer, odds in zip(answers, words, strict=True)
         ]
         columns = [CLAIM_NUMBERS.index(name) for name in self.claim_names]
-        ratios = _of_each(self.claims, [one[:, columns] for one in numbers])
-        risks = [self.answers.log_odds(one.signals, *odds) for one, *odds in zip(answers, words, ratios, strict=True)]
-        claims = [claim_log_odds(*one, fall=self.claim_fall) for one in zip(ratios, risks, numbers, strict=True)]
-        return [ScoredAnswer(*one, float(one[1].max())) for one in zip(words, claims, strict=True)]
+        ratios = _of_each(self.claims, [matrix[:, columns] for matrix in numbers])
+        risks = [self.answers.log_odds(row.signals, *odds) for row, *odds in zip(answers, words, ratios, strict=True)]
+        claims = [claim_log_odds(*parts, fall=self.claim_fall) for parts in zip(ratios, risks, numbers, strict=True)]
+        return [ScoredAnswer(*odds, float(odds[1].max())) for odds in zip(words, claims, strict=True)]
 
     def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
         """The log odds that each judged word is unsupported, by the trees and by the probe where it read."""
-        if any(one.signals.names != self.signal_names for one in answers):
+        if any(answer.signals.names != self.signal_names for answer in answers):
             raise ModelLoadError(OTHER_SIGNALS)
-        of_trees = _of_each(self.words, [one.signals.values for one in answers])
-        found = [np.clip(odds, LOWEST, HIGHEST) for odds in of_trees]
+        of_trees = _of_each(self.words, [answer.signals.values for answer in answers])
+        clipped = [np.clip(odds, LOWEST, HIGHEST) for odds in of_trees]
         if self.probe is None:
-            return found
-        if any(one.probed is None for one in answers):
+            return clipped
+        if any(answer.probed is None for answer in answers):
             raise RuntimeError("the verdict has a probe, but no decoder was asked to read the answer")
         shares = self.probe.shares
         return [
             odds
-            if not one.probed
-            else mixed(odds, np.array([one.probed[w] for w in one.signals.words]), share=shares[one.signals.kind])
-            for one, odds in zip(answers, found, strict=True)
+            if not row.probed
+            else mixed(odds, np.array([row.probed[w] for w in row.signals.words]), share=shares[row.signals.kind])
+            for row, odds in zip(answers, clipped, strict=True)
         ]
 
     @property
@@ -362,7 +362,7 @@ class VerdictModel:
         """
         unsupported = self.thresholds.unsupported(strictness)
         level = 1 / (1 + math.exp(log_odds(prior) - log_odds(1 - unsupported)))
-        found = {
+        fields = {
             "verdict_model": self.digest[:16],
             "verdict_strictness": strictness.value,
             "verdict_prior": f"{prior:g}",
@@ -376,8 +376,8 @@ class VerdictModel:
         for prefix, points in measured.items():
             nearest = min(points, key=lambda point: abs(point.answer_risk - level))
             for name in ("precision", "recall", "false_alarms"):
-                found[f"{prefix}_{name}"] = f"{getattr(nearest, name):.3f}"
-        return found
+                fields[f"{prefix}_{name}"] = f"{getattr(nearest, name):.3f}"
+        return fields
 
 
 def verdict_directory(verdict: str) -> Path:
@@ -421,8 +421,8 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
     premise = np.zeros(len(PREMISE_NUMBERS), dtype=np.float32)
     try:
         for kind in RowKind:
-            own = replace(signals, kind=kind)
-            model.scored([AnswerToScore(own, [own.words], [premise], probed=UNREAD)])
+            of_kind = replace(signals, kind=kind)
+            model.scored([AnswerToScore(of_kind, [of_kind.words], [premise], probed=UNREAD)])
     except ModelLoadError as error:
         raise ModelLoadError(f"{file}: {error}") from error
     return model
@@ -432,7 +432,7 @@ def _of_each(trees: BoostedTrees, numbers: Sequence[npt.NDArray[np.float32]]) ->
     """The log odds of the rows of some matrices, all of them at once."""
     if not numbers:
         return []
-    return np.split(trees.log_odds(np.concatenate(numbers)), np.cumsum([len(one) for one in numbers[:-1]]))
+    return np.split(trees.log_odds(np.concatenate(numbers)), np.cumsum([len(rows) for rows in numbers[:-1]]))
 
 
 CLAIM_NUMBERS = (*PREMISE_NUMBERS, "highest_word", "highest_three_words", "mean_word", "attended_claims", "read")
@@ -449,17 +449,17 @@ def claim_numbers(
     read: npt.NDArray[np.float64] | None,
 ) -> npt.NDArray[np.float32]:
     """float32 [claims, CLAIM_NUMBERS]; a claim is given by its words of the answer."""
-    places = {word: place for place, word in enumerate(signals.words)}
-    attended = [one for one in map(is_attended, premises) if one is not None]
+    index_of = {word: index for index, word in enumerate(signals.words)}
+    attended = [agrees for agrees in map(is_attended, premises) if agrees is not None]
     share = sum(attended) / len(attended) if attended else -1.0
-    found = np.empty((len(claims), len(CLAIM_NUMBERS)), dtype=np.float32)
+    numbers = np.empty((len(claims), len(CLAIM_NUMBERS)), dtype=np.float32)
     of_reader = [NOTHING_READ] * len(claims) if read is None else read.tolist()
-    for row, words, premise, said in zip(found, claims, premises, of_reader, strict=True):
-        own = [places[word] for word in words if word in places]
-        ranked = np.sort(word_log_odds[own])[::-1] if own else np.array([LOWEST])
+    for row, words, premise, said in zip(numbers, claims, premises, of_reader, strict=True):
+        indices = [index_of[word] for word in words if word in index_of]
+        ranked = np.sort(word_log_odds[indices])[::-1] if indices else np.array([LOWEST])
         row[: len(premise)] = premise
         row[len(premise) :] = ranked[0], ranked[:3].mean(), ranked.mean(), share, said
-    return found
+    return numbers
 
 
 def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float32], *, fall: float) -> _Numbers:
@@ -477,8 +477,8 @@ def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float3
     least = np.where(numbers[:, _MISSING_NUMBERS] > 0, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
     least = np.where(numbers[:, _VALUES_ANYWHERE] > 0, least, -np.inf)
     least = np.where(numbers[:, _CONTRADICTED] > 0, _LEAST_WITHOUT_NUMBER, least)
-    found: _Numbers = np.maximum(risk - fall * (ratios.max() - ratios), least)
-    return found
+    odds: _Numbers = np.maximum(risk - fall * (ratios.max() - ratios), least)
+    return odds
 
 
 def log_odds(probability: float) -> float:

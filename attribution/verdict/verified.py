@@ -93,22 +93,22 @@ def with_calibrated_mass(options: _Options, *, model: str) -> _Options:
                 "--weak-threshold, or the verdict"
             )
         return options
-    found = read_form(file, MassThresholds)
+    mass = read_form(file, MassThresholds)
     if has_own or asks_for_strictness:
         raise UsageError(
             f"--verdict {options.verdict} sets the thresholds of evidence mass; leave out --supported-threshold, "
             "--weak-threshold, --strictness and --prior, or the verdict"
         )
     for name, value in (("model", model), ("method", options.method)):
-        if value != getattr(found, name):
+        if value != getattr(mass, name):
             raise UsageError(
-                f"--verdict {options.verdict} has thresholds of evidence mass for --{name} {getattr(found, name)}, not "
+                f"--verdict {options.verdict} has thresholds of evidence mass for --{name} {getattr(mass, name)}, not "
                 f"for {value}, whose masses are others; name that {name}, or run attribeam calibrate for this one"
             )
     return options.replaced(
         verdict=MASS_VERDICT,
-        supported_threshold=found.supported_threshold,
-        weak_threshold=found.weak_threshold,
+        supported_threshold=mass.supported_threshold,
+        weak_threshold=mass.weak_threshold,
     )
 
 
@@ -209,14 +209,14 @@ class VerifierReader:
         return self.verifier.provenance()
 
     def read(self, answers: Sequence[AnswerToRead]) -> Sequence[Reading | RowFault | None]:
-        asked = [answer_to_verify(one.record, one.judged or ()) for one in answers]
-        said = iter(self.verifier.verify([one for one in asked if one is not None]))
-        return [None if one is None else or_unread(next(said)) for one in asked]
+        asked = [answer_to_verify(answer.record, answer.judged or ()) for answer in answers]
+        said = iter(self.verifier.verify([answer for answer in asked if answer is not None]))
+        return [None if answer is None else or_unread(next(said)) for answer in asked]
 
 
-def or_unread(found: Reading | RowFault) -> Reading | RowFault:
+def or_unread(reading: Reading | RowFault) -> Reading | RowFault:
     """What was read of an answer; ``UNREAD`` for one that is too long."""
-    return UNREAD if isinstance(found, RowFault) and found.reason is Reason.TOO_MANY_TOKENS else found
+    return UNREAD if isinstance(reading, RowFault) and reading.reason is Reason.TOO_MANY_TOKENS else reading
 
 
 UNCALIBRATED_RISK = 0.5
@@ -325,12 +325,12 @@ def answer_to_verify(record: QARecord, judged: Sequence[SpanEvidence]) -> Answer
     """The answer with the claims that the bundled verdict scored, in the order of their spans; None without any."""
     claims = tuple(
         ClaimToVerify(
-            chars=one.chars,
-            text=" ".join(chars.of(record.answer) for chars in one.atomic_fact),
-            passages=tuple(sorted(range(len(record.passages)), key=lambda place: -one.passage_scores[place])),
+            chars=span.chars,
+            text=" ".join(chars.of(record.answer) for chars in span.atomic_fact),
+            passages=tuple(sorted(range(len(record.passages)), key=lambda index: -span.passage_scores[index])),
         )
-        for one in judged
-        if _is_scored_claim(one)
+        for span in judged
+        if _is_scored_claim(span)
     )
     return AnswerToVerify(record, claims) if claims else None
 
@@ -343,30 +343,30 @@ def verified_records(
     Without ``fitted``, scores are the verifier's own and support is NOT_CALIBRATED. The risk of an answer is what its
     least supported claim leaves open. Spans that are no claims stay as they are, but for the answer's risk.
     """
-    claims = [one for one in judged if _is_scored_claim(one)]
-    own, bundled = np.array(said.support), np.array([one.support_score for one in claims], dtype=np.float64)
-    risk, bundled_risk = 1 - own.min(), np.array([judged[0].answer_risk], dtype=np.float64)
+    claims = [claim for claim in judged if _is_scored_claim(claim)]
+    supports, bundled = np.array(said.support), np.array([claim.support_score for claim in claims], dtype=np.float64)
+    risk, bundled_risk = 1 - supports.min(), np.array([judged[0].answer_risk], dtype=np.float64)
     if fitted is not None:
-        own = fitted.claims.of(own, bundled)
+        supports = fitted.claims.of(supports, bundled)
         risk = float(fitted.answers.of(np.array([risk]), bundled_risk)[0])
-    scores = {one.span_index: float(score) for one, score in zip(claims, own, strict=True)}
+    scores = {claim.span_index: float(score) for claim, score in zip(claims, supports, strict=True)}
     records = []
-    for one in judged:
-        score = None if one.claim_index is None else scores.get(one.claim_index)
-        record = replace(one, answer_risk=float(risk))
+    for span in judged:
+        score = None if span.claim_index is None else scores.get(span.claim_index)
+        record = replace(span, answer_risk=float(risk))
         if score is not None:
             support = Support.NOT_CALIBRATED if fitted is None else fitted.support(score)
             doubtful = tuple(
-                CharRange(max(chars.char_start, one.chars.char_start), min(chars.char_end, one.chars.char_end))
+                CharRange(max(chars.char_start, span.chars.char_start), min(chars.char_end, span.chars.char_end))
                 for chars in said.doubtful
-                if chars.overlaps(one.chars)
+                if chars.overlaps(span.chars)
             )
-            words = (doubtful or one.unsupported_words) if support is Support.UNSUPPORTED else ()
+            words = (doubtful or span.unsupported_words) if support is Support.UNSUPPORTED else ()
             record = replace(record, support=support, support_score=score, unsupported_words=words)
             record = replace(record, reason=None, expected=None, how=None)
         records.append(record)
     return tuple(records)
 
 
-def _is_scored_claim(one: SpanEvidence) -> bool:
-    return one.claim_index == one.span_index and one.support_score is not None
+def _is_scored_claim(span: SpanEvidence) -> bool:
+    return span.claim_index == span.span_index and span.support_score is not None

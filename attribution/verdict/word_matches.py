@@ -53,7 +53,7 @@ class _TextWords:
     lines: tuple[RecordLine, ...]
     words: tuple[str, ...]
     ends: tuple[bool, ...]
-    places: tuple[int, ...]
+    part_lines: tuple[int, ...]
     lengths: tuple[int, ...]
 
 
@@ -61,13 +61,13 @@ class _TextWords:
 def _text_words(text: str) -> _TextWords:
     lines = tuple(record_lines(text))
     if any(line.key is not None for line in lines):
-        found = [(*WORD_OR_MARK.findall(one.text), *one.joined_names) for one in lines]
-        parts = [(place, tuple(map(str.lower, words))) for place, words in enumerate(found)]
+        by_line = [(*WORD_OR_MARK.findall(line.text), *line.joined_names) for line in lines]
+        parts = [(index, tuple(map(str.lower, words))) for index, words in enumerate(by_line)]
     else:
-        parts = [(one.line, one.lowered) for one in read_sentences(text)]
-    words = tuple(chain.from_iterable(own for _, own in parts))
-    ends = tuple(chain.from_iterable(_ends(own) for _, own in parts))
-    return _TextWords(lines, words, ends, tuple([place for place, _ in parts]), tuple([len(own) for _, own in parts]))
+        parts = [(sentence.line, sentence.lowered) for sentence in read_sentences(text)]
+    words = tuple(chain.from_iterable(part for _, part in parts))
+    ends = tuple(chain.from_iterable(_ends(part) for _, part in parts))
+    return _TextWords(lines, words, ends, tuple([index for index, _ in parts]), tuple([len(part) for _, part in parts]))
 
 
 def _ends(words: Sequence[str]) -> Iterator[bool]:
@@ -95,35 +95,35 @@ class PassageWords:
 
     def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:
         texts = [
-            [_text_words(text) for one in row for text in (one.title or "", one.text)] or [_text_words("")]
+            [_text_words(text) for passage in row for text in (passage.title or "", passage.text)] or [_text_words("")]
             for row in rows
         ]
-        self.lines = [[line for one in row for line in one.lines] for row in texts]
+        self.lines = [[line for text in row for line in text.lines] for row in texts]
         self._texts = [[*zip(row[::2], row[1::2], strict=False)] for row in texts]
         every = [*chain.from_iterable(texts)]
-        counts = [sum([len(one.words) for one in row]) for row in texts]
+        counts = [sum([len(text.words) for text in row]) for row in texts]
         self.starts = np.cumsum([0, *counts])
         self.row_of = np.repeat(np.arange(len(rows)), counts)
-        self.numbers, self.words = _numbered(chain.from_iterable(one.words for one in every), sum(counts))
+        self.numbers, self.words = _numbered(chain.from_iterable(text.words for text in every), sum(counts))
         self.stem_numbers, stems = _numbered(map(stem, self.numbers), len(self.numbers))
         self.stems = stems[self.words]
         self.vector_rows = table.rows(self.numbers)
-        is_word = [one == "_" or one[:1].isalnum() for one in self.stem_numbers]
+        is_word = [word == "_" or word[:1].isalnum() for word in self.stem_numbers]
         self.is_word = np.array(is_word, dtype=bool)[self.stems]
-        lengths = [count for one in every for count in one.lengths]
-        truths = [one.lines[place].truth for one in every for place in one.places]
+        lengths = [count for text in every for count in text.lengths]
+        truths = [text.lines[line].truth for text in every for line in text.part_lines]
         self.truths = np.repeat(np.array(truths, dtype=np.int64), lengths)
-        borders = [len(one.lines) + 1 + (one is row[-1]) for row in texts for one in row]
+        borders = [len(text.lines) + 1 + (text is row[-1]) for row in texts for text in row]
         firsts = [*accumulate(borders, initial=0)]
-        lines = [first + place + 1 for one, first in zip(every, firsts, strict=False) for place in one.places]
-        ends = np.fromiter(chain.from_iterable(one.ends for one in every), np.int64, sum(counts))
+        lines = [first + line + 1 for text, first in zip(every, firsts, strict=False) for line in text.part_lines]
+        ends = np.fromiter(chain.from_iterable(text.ends for text in every), np.int64, sum(counts))
         ended = np.append(0, np.cumsum(ends))
         self.sentences = np.repeat(np.array(lines, dtype=np.int64), lengths) + ended[:-1]
         self.sentence_count = firsts[-1] + int(ended[-1])
         first_texts = np.cumsum([0, *map(len, texts[:-1])])
         self.first_sentences = np.array(firsts)[first_texts] + ended[self.starts[:-1]]
 
-    def lines_of_texts(self, row: int, told: set[str]) -> list[RecordLine]:
+    def lines_of_texts(self, row: int, stems: set[str]) -> list[RecordLine]:
         """The lines of a row's texts, without titles, that speak of the same as these stems.
 
         Those are the texts that have with their title at least half as many of the stems as the one that has most.
@@ -131,9 +131,9 @@ class PassageWords:
         texts = self._texts[row]
         if not any(line.key for _, text in texts for line in text.lines):
             return [line for _, text in texts for line in text.lines]
-        shared = [len(told.intersection(map(stem, (*title.words, *text.words)))) for title, text in texts]
+        shared = [len(stems.intersection(map(stem, (*title.words, *text.words)))) for title, text in texts]
         most = max(shared)
-        return [line for (_, text), one in zip(texts, shared, strict=True) if 2 * one >= most for line in text.lines]
+        return [line for (_, text), size in zip(texts, shared, strict=True) if 2 * size >= most for line in text.lines]
 
     def have(self, rows: _Ints, words: Sequence[str]) -> _Bools:
         """Whether the passages of each row have a word, which is in lower case."""
@@ -183,31 +183,31 @@ class WordMatches:
         """``stems`` are the distinct ones of each row."""
         every = [*chain.from_iterable(stems)]
         firsts = accumulate(map(len, stems), initial=0)
-        numbered = (enumerate(own, first) for own, first in zip(stems, firsts, strict=False))
-        self.columns_of = [{one: column for column, one in own} for own in numbered]
-        row_of = np.repeat(np.arange(len(stems)), [len(own) for own in stems])
+        numbered = (enumerate(row, first) for row, first in zip(stems, firsts, strict=False))
+        self.columns_of = [{text: column for column, text in row} for row in numbered]
+        row_of = np.repeat(np.arange(len(stems)), [len(row) for row in stems])
         column_of = np.full((len(stems), len(passages.stem_numbers) + 1), -1)
         number_of = np.fromiter(map(passages.stem_numbers.get, every, repeat(-1)), np.int64, len(every))
         column_of[row_of, number_of] = np.arange(len(every))
         columns = column_of[passages.row_of, passages.stems]
-        places = np.flatnonzero(columns >= 0)
-        self._places = places[np.argsort(columns[places], kind="stable")]
-        of = columns[self._places]
+        positions = np.flatnonzero(columns >= 0)
+        self._positions = positions[np.argsort(columns[positions], kind="stable")]
+        of = columns[self._positions]
         self.counts = np.bincount(of, minlength=len(every))
         self.rarities = np.array([*map(table.rarity, every)], dtype=np.float64)
         self.weights = self.rarities + EVERY_WORD_COUNTS
         self._starts = np.cumsum(self.counts) - self.counts
-        self._ranks = np.cumsum(passages.is_word)[self._places] + row_of[of]
-        self._truths = of, passages.truths[self._places]
+        self._ranks = np.cumsum(passages.is_word)[self._positions] + row_of[of]
+        self._truths = of, passages.truths[self._positions]
         self._apart = len(passages.stems) + _FARTHEST
-        self._keys = of * self._apart + self._places
+        self._keys = of * self._apart + self._positions
         self._sentence_count = passages.sentence_count
         self._first_sentences = passages.first_sentences[row_of]
-        self._cells = np.unique(of * self._sentence_count + passages.sentences[self._places])
+        self._cells = np.unique(of * self._sentence_count + passages.sentences[self._positions])
         of_cells, self._cell_sentences = np.divmod(self._cells, self._sentence_count)
         self._cell_counts = np.bincount(of_cells, minlength=len(every))
         self._cell_starts = np.cumsum(self._cell_counts) - self._cell_counts
-        is_mark = np.array([len(one) == 1 and not one.isdigit() for one in every], dtype=bool)
+        is_mark = np.array([len(text) == 1 and not text.isdigit() for text in every], dtype=bool)
         self._told_cells = self._cells[~is_mark[of_cells]]
 
     def have(self, columns: _Ints, sentences: _Ints) -> _Bools:
@@ -219,9 +219,9 @@ class WordMatches:
     def has_truth(self) -> _Bools:
         """bool [4, stems]: whether each stem stands in a line of each ``Truth``."""
         of, truths = self._truths
-        found = np.zeros((4, len(self.counts)), dtype=bool)
-        found[truths, of] = True
-        return found
+        flags = np.zeros((4, len(self.counts)), dtype=bool)
+        flags[truths, of] = True
+        return flags
 
     def coverage(self, groups: _Ints, columns: _Ints, count: int) -> Coverage:
         """The passage sentences that share the most with each of ``count`` groups."""
@@ -236,7 +236,7 @@ class WordMatches:
         pair, _ = self._first_best(of_keys, sentences, pairs, groups, columns, count)
         in_pair = self.have(columns, pair[groups]) | (self.have(columns, pair[groups] + 1) & (pair[groups] >= 0))
         weights = self.weights[columns]
-        covered, total = (np.bincount(groups, one, count) for one in (weights * in_pair, weights))
+        covered, total = (np.bincount(groups, part, count) for part in (weights * in_pair, weights))
         ranked = np.lexsort((shared, of_keys))
         ends = np.cumsum(np.bincount(of_keys, minlength=count))
         has_second = np.diff(ends, prepend=0) > 1
@@ -258,10 +258,10 @@ class WordMatches:
 
         It is -1 where a group has none; ``of_keys`` are the groups of the sentences.
         """
-        most, found = np.zeros(count), np.full(count, -1)
+        most, chosen = np.zeros(count), np.full(count, -1)
         np.maximum.at(most, of_keys, shared)
         best = np.flatnonzero(shared == most[of_keys])
-        found[of_keys[best]] = sentences[best]
+        chosen[of_keys[best]] = sentences[best]
         repeated = np.bincount(of_keys[best], minlength=count) > 1
         equal = defaultdict[int, set[int]](set)
         for cell in best[repeated[of_keys[best]]].tolist():
@@ -269,18 +269,18 @@ class WordMatches:
         tied = repeated[groups]
         for group, column in zip(groups[tied].tolist(), columns[tied].tolist(), strict=True):
             start, first = self._cell_starts[column], int(self._first_sentences[column])
-            own = self._cell_sentences[start : start + self._cell_counts[column]] - first
+            offsets = self._cell_sentences[start : start + self._cell_counts[column]] - first
             # of equal sentences the first counts as a set of their numbers in the row is ordered
-            of_word = (first + one for one in set(own.tolist()) if first + one in equal[group])
+            of_word = (first + offset for offset in set(offsets.tolist()) if first + offset in equal[group])
             if (sentence := next(of_word, None)) is not None:
-                found[group] = sentence
+                chosen[group] = sentence
                 equal[group] = set()
-        return found, most
+        return chosen, most
 
     def stand_near(self, first: _Ints, second: _Ints, distance: int) -> _Bools:
         """Whether the two stems of each pair stand anywhere within ``distance`` words of each other."""
         pairs, matches = self._matches_of(first, _MOST_PLACES_NEAR)
-        near = self._is_near(self._places[matches], second[pairs], distance)
+        near = self._is_near(self._positions[matches], second[pairs], distance)
         return np.asarray(np.bincount(pairs[near], minlength=len(first)) > 0, dtype=bool)
 
     def shares_around(self, groups: _Ints, columns: _Ints, distance: int) -> _Floats:
@@ -297,12 +297,12 @@ class WordMatches:
         entry_of[by_first] = np.arange(len(by_first))
         entry_of_word = np.empty_like(order)
         entry_of_word[order] = entry_of[inverse]
-        group_of, column_of = (one[order][firsts[by_first]] for one in (groups, columns))
+        group_of, column_of = (part[order][firsts[by_first]] for part in (groups, columns))
         weights = np.bincount(entry_of_word[order], self.weights[columns[order]], len(by_first))
         sizes = np.bincount(group_of, minlength=count)
         entries, matches = self._matches_of(column_of, _MOST_PLACES_AROUND)
         windows, others = ragged((np.cumsum(sizes) - sizes)[group_of[entries]], sizes[group_of[entries]])
-        near = self._is_near(self._places[matches][windows], column_of[others], distance)
+        near = self._is_near(self._positions[matches][windows], column_of[others], distance)
         around = np.bincount(windows, weights[others] * near, len(entries))
         largest = np.zeros(len(by_first))
         np.maximum.at(largest, entries, around)
@@ -329,11 +329,11 @@ class WordMatches:
         """The first ``most`` matches of each column: to which of the columns each belongs, and its place."""
         return ragged(self._starts[columns], np.minimum(self.counts[columns], most))
 
-    def _is_near(self, places: _Ints, columns: _Ints, distance: int) -> _Bools:
+    def _is_near(self, positions: _Ints, columns: _Ints, distance: int) -> _Bools:
         """Whether the stem stands within ``distance`` words of the place."""
-        first = columns * self._apart + places - distance
-        found = np.searchsorted(self._keys, first)
-        within = np.append(self._keys, np.iinfo(np.int64).max)[found] <= first + 2 * distance
+        first = columns * self._apart + positions - distance
+        index = np.searchsorted(self._keys, first)
+        within = np.append(self._keys, np.iinfo(np.int64).max)[index] <= first + 2 * distance
         return np.asarray(within, dtype=bool)
 
 
@@ -355,7 +355,7 @@ def largest_cosines(
         of some ``pair_starts``, int64 [words], that with a word of these two successive sentences; -1 without any.
     """
     vector_rows = passages.vector_rows[passages.words]
-    pairs = np.stack([(one, one + 1) for one in pair_starts])
+    pairs = np.stack([(start, start + 1) for start in pair_starts])
     is_asked = np.zeros(passages.sentence_count + 1, dtype=bool)
     is_asked[pairs] = True
     asked = np.flatnonzero((vector_rows >= 0) & is_asked[passages.sentences])
@@ -364,10 +364,10 @@ def largest_cosines(
     run_of = np.full(passages.sentence_count + 1, -1)
     run_of[sentences[runs]] = np.arange(len(runs))
     pair_runs = run_of[pairs]
-    borders = (passages.starts, starts, *(np.searchsorted(one, passages.starts) for one in (asked, asked[runs])))
+    borders = (passages.starts, starts, *(np.searchsorted(part, passages.starts) for part in (asked, asked[runs])))
     anywhere = np.zeros(len(rows), dtype=np.float32)
     beside = np.full((len(pair_starts), len(rows)), -np.inf, dtype=np.float32)
-    for told, answer, ask, run in zip(*(starmap(slice, pairwise(one.tolist())) for one in borders), strict=True):
+    for told, answer, ask, run in zip(*(starmap(slice, pairwise(part.tolist())) for part in borders), strict=True):
         is_told = np.zeros(len(table.vectors) + 1, dtype=bool)
         is_told[vector_rows[told]] = True
         known = np.flatnonzero(is_told[:-1])
@@ -411,10 +411,10 @@ def field_agreement(answer: AnswerWords, lines: Sequence[RecordLine]) -> list[in
 
     Where several fields have the same name, the one that agrees counts.
     """
-    found = [UNTOLD] * len(answer)
+    agreement = [UNTOLD] * len(answer)
     fields = [(line, key) for line in lines if line.truth is not Truth.OTHER and (key := line.key_words)]
     if not fields:
-        return found
+        return agreement
     denied = answer.denied_words()
     named, of_stems = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
     for word, text in enumerate(answer.lowered):
@@ -427,9 +427,9 @@ def field_agreement(answer: AnswerWords, lines: Sequence[RecordLine]) -> list[in
             agrees = (field.truth is Truth.YES) is not denied[words[0]]
             verdict = ABSENT if field.truth is Truth.ABSENT else AGREES if agrees else CONFLICTS
             for word in words:
-                known = found[word]
-                found[word] = verdict if known == UNTOLD else min(known, verdict, key=_ORDER.index)
-    return found
+                known = agreement[word]
+                agreement[word] = verdict if known == UNTOLD else min(known, verdict, key=_ORDER.index)
+    return agreement
 
 
 def _side_by_side(word: int, stems: Sequence[str], answer: AnswerWords) -> tuple[int, ...]:
@@ -442,24 +442,24 @@ def _side_by_side(word: int, stems: Sequence[str], answer: AnswerWords) -> tuple
 
 def time_agreement(answer: AnswerWords, lines: Sequence[RecordLine], sources: Sequence[Passage]) -> list[int]:
     """The same for times of day and, where a record has opening hours, for weekdays."""
-    told = list(clock_times_in(answer.answer))
-    known = {minute for source in sources if told for time in clock_times_in(source.text) for minute in time.readings}
-    times = ((time.start, time.end, not known.isdisjoint(time.readings)) for time in told)
-    found = [UNTOLD] * len(answer)
+    hours = list(clock_times_in(answer.answer))
+    known = {minute for source in sources if hours for time in clock_times_in(source.text) for minute in time.readings}
+    times = ((time.start, time.end, not known.isdisjoint(time.readings)) for time in hours)
+    agreement = [UNTOLD] * len(answer)
     for start, end, agrees in (*times, *_days(answer.answer, open_days(lines))):
         for word in words_in(answer.parsed, CharRange(start, end)):
-            found[word] = max(found[word], AGREES if agrees else CONFLICTS)
-    return found
+            agreement[word] = max(agreement[word], AGREES if agrees else CONFLICTS)
+    return agreement
 
 
 def open_days(lines: Sequence[RecordLine]) -> frozenset[int]:
     """The weekdays, Monday 0, for which a record gives hours that are not from midnight to midnight of zero length."""
-    found = set()
+    days = set()
     for line in lines:
         times, words = _HOURS.match(line.value), (line.key or "").lower().split()
         if times and words and words[-1] in WEEKDAYS and times.group(1, 2) != times.group(3, 4):
-            found.add(WEEKDAYS.index(words[-1]))
-    return frozenset(found)
+            days.add(WEEKDAYS.index(words[-1]))
+    return frozenset(days)
 
 
 def _days(answer: str, open_days: frozenset[int]) -> Iterator[tuple[int, int, bool]]:
@@ -475,8 +475,8 @@ def _days(answer: str, open_days: frozenset[int]) -> Iterator[tuple[int, int, bo
     for match in _ONE_DAY.finditer(answer):
         if not any(start <= match.start() < end for start, end in taken):
             days.append((match, [WEEKDAYS.index(match.group(1).lower())]))
-    for match, told in days:
+    for match, named in days:
         told_closed = _CLOSED.search(answer[: match.start()]) is not None
-        yield *match.span(), all((day in open_days) is not told_closed for day in told)
+        yield *match.span(), all((day in open_days) is not told_closed for day in named)
     for match in _EVERY_DAY.finditer(answer):
         yield *match.span(), len(open_days) == len(WEEKDAYS)

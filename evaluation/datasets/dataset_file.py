@@ -332,8 +332,8 @@ def data_files(path: Path, name: str) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    found = {file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.xz"))}
-    files = sorted(file for file in found if file.suffix != ".xz" or file.with_suffix("") not in found)
+    entries = {file for file in path.iterdir() if file.name.endswith((".jsonl", ".jsonl.xz"))}
+    files = sorted(file for file in entries if file.suffix != ".xz" or file.with_suffix("") not in entries)
     if not files:
         raise DataError(f"--data {path} should be a file or a directory with {name}*.jsonl or .jsonl.xz, has none")
     return [file for file in files if file.name.startswith(name)] or files

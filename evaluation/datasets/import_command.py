@@ -162,8 +162,8 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
             f"each of the {rows} rows should be written or skipped, {written} were written and {len(skipped)} skipped"
         )
     yield f"{rows} rows read, {written} written to {args.output}, {len(skipped)} skipped"
-    for reason, places in reasons.items():
-        yield f"skipped, {reason}: {len(places)} rows: {', '.join(map(str, places))}"
+    for reason, locations in reasons.items():
+        yield f"skipped, {reason}: {len(locations)} rows: {', '.join(map(str, locations))}"
 
 
 def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[SkippedRow]]:
@@ -216,7 +216,7 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         labels = [
             {
                 "gold_passages": sorted(gold[index]) if gold else None,
-                "gold_evidence": [{"passage_index": one.passage_index, **asdict(one.chars)} for one in evidence[index]]
+                "gold_evidence": [{"passage_index": bit.passage_index, **asdict(bit.chars)} for bit in evidence[index]]
                 if evidence
                 else None,
                 "cited_passages": list(citations[index]) if citations else None,
@@ -233,7 +233,7 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         return row | {SPAN_LABELS: [{"supported": supported} for supported in said]}
     ranges = answer.unsupported
     return row | {
-        UNSUPPORTED_SPANS: None if ranges is None else [asdict(one.chars) | {"kind": one.kind} for one in ranges],
+        UNSUPPORTED_SPANS: None if ranges is None else [asdict(part.chars) | {"kind": part.kind} for part in ranges],
         LABEL_GROUP: answer.group,
         ANSWER_SUPPORTED: answer.answer_supported,
         FAITHFULNESS: answer.faithfulness,

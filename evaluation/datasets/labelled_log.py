@@ -162,8 +162,8 @@ def _judged(row: DataRow, record: QARecord) -> JudgedAnswer | str:
     unsupported: tuple[UnsupportedRange, ...] | None = None
     if row.fields.get(UNSUPPORTED_SPANS) is not None:
         length, ranges = len(record.answer), row.objects(UNSUPPORTED_SPANS)
-        marked = [UnsupportedRange(one.char_range(length), one.optional_text("kind")) for one in ranges]
-        unsupported = tuple(sorted(marked, key=lambda one: one.chars))
+        marked = [UnsupportedRange(entry.char_range(length), entry.optional_text("kind")) for entry in ranges]
+        unsupported = tuple(sorted(marked, key=lambda part: part.chars))
     elif said:
         judged = tuple(span for span, _ in said)
         unsupported = tuple(UnsupportedRange(span) for span, supported in said if not supported)
@@ -204,7 +204,7 @@ def label_studio_tasks(path: Path) -> Iterator[MarkedTask | SkippedRow]:
     """
     for task in read_json_rows(path, field="tasks"):
         data = task.inner("data")
-        done = [one for one in task.objects("annotations") if one.optional_boolean("was_cancelled") is not True]
+        done = [item for item in task.objects("annotations") if item.optional_boolean("was_cancelled") is not True]
         regions = [
             region
             for annotation in done

@@ -111,8 +111,8 @@ def _load_marked(
         texts = row.text("question"), tuple(passages.values()), answer
         record_id = str(row.row) if id_field is None else row.text(id_field)
         record = QARecord(record_id, *texts, row.source, target_spans=targets)
-        places = [*passages]
-        return [LabelledAnswer(record, tuple(frozenset({places.index(number)}) for number in numbers))]
+        order = [*passages]
+        return [LabelledAnswer(record, tuple(frozenset({order.index(number)}) for number in numbers))]
 
     return select_rows(read_rows(path), read)
 

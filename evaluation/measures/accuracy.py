@@ -75,7 +75,7 @@ def highlight_overlap(
     *, evidence: Iterable[PassageRange], gold: Iterable[PassageRange], passages: Sequence[Passage]
 ) -> HighlightOverlap:
     """The overlap of one span's evidence with its highlights; a character in several ranges counts once."""
-    found, marked = (
+    covered, marked = (
         {
             (part.passage_index, position)
             for part in ranges
@@ -83,8 +83,8 @@ def highlight_overlap(
         }
         for ranges in (evidence, gold)
     )
-    common = len(found & marked)
-    return HighlightOverlap(common / len(marked) if marked else 0.0, common / len(found) if found else 0.0)
+    common = len(covered & marked)
+    return HighlightOverlap(common / len(marked) if marked else 0.0, common / len(covered) if covered else 0.0)
 
 
 _SHARE_OF_BEST = 0.5
@@ -107,7 +107,7 @@ def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage
         return ()
     best = min(scores, key=lambda sentence: (-scores[sentence], sentence))
     least = _SHARE_OF_BEST * scores[best]
-    return tuple(sorted(one for one in scores if one.passage_index == best.passage_index and scores[one] >= least))
+    return tuple(sorted(key for key in scores if key.passage_index == best.passage_index and scores[key] >= least))
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ class MethodTally:
             shown = []  # the evidence in the text of the first passage with the largest score; titles apart
             for result in outcome:
                 best = result.passage_scores.index(max(result.passage_scores))
-                shown.append([one for one in result.evidence if one.passage_index == best and not one.in_title])
+                shown.append([piece for piece in result.evidence if piece.passage_index == best and not piece.in_title])
             pieces = [[PassageRange(piece.passage_index, piece.chars) for piece in own] for own in shown]
             self.highlights.append(_overlaps(labelled, pieces))
             self.sentences.append(_overlaps(labelled, [best_sentences(own, passages) for own in shown]))
@@ -327,14 +327,14 @@ _HEADER = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "
 
 def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, title: str) -> str:
     """The figures of all methods, one line each, between a title and remarks."""
-    lines = [(one.method, *accuracy_cells(one), str(one.spans_without_evidence)) for one in scores]
+    lines = [(score.method, *accuracy_cells(score), str(score.spans_without_evidence)) for score in scores]
     parts = [one_line(title), text_table(_HEADER, lines)]
     for name in ("highlights", "sentences"):
-        if own := [(one.method, overlap) for one in scores if (overlap := getattr(one, name)) is not None]:
-            cells = [(method, *_overlap_cells(overlap)) for method, overlap in own]
+        if pairs := [(score.method, overlap) for score in scores if (overlap := getattr(score, name)) is not None]:
+            cells = [(method, *_overlap_cells(overlap)) for method, overlap in pairs]
             parts.append(text_table((name, *_HIGHLIGHT_HEADER), cells))
     if any(score.ms_per_span is not None for score in scores):
-        costs = [(one.method, *map(_number, (one.ms_per_span, one.peak_memory_mib))) for one in scores]
+        costs = [(score.method, *map(_number, (score.ms_per_span, score.peak_memory_mib))) for score in scores]
         parts.append(text_table(("cost", "ms per span", "peak memory MiB"), costs))
     return "\n".join([*parts, *map(one_line, remarks)])
 

@@ -76,10 +76,10 @@ class NliModel:
         Raises ``RunError`` if a claim does not fit into memory, or a logit is not finite.
         """
         new = [claim for claim in dict.fromkeys(claims) if claim not in self._verdicts]
-        for claim, found in zip(new, self._classifier.probabilities([self._row(*one) for one in new]), strict=True):
-            if isinstance(found, RowFault):
-                raise RunError(f"the NLI model {self.identity} cannot judge a claim: {found}")
-            self._verdicts[claim] = int(found.argmax()) == self._label
+        for claim, result in zip(new, self._classifier.probabilities([self._row(*pair) for pair in new]), strict=True):
+            if isinstance(result, RowFault):
+                raise RunError(f"the NLI model {self.identity} cannot judge a claim: {result}")
+            self._verdicts[claim] = int(result.argmax()) == self._label
         return [self._verdicts[claim] for claim in claims]
 
     def _row(self, premise: str, statement: str) -> Row:
@@ -140,10 +140,10 @@ def citation_counts(
     ]
     supported = [sentence for sentence, is_entailed in zip(judged, entailed(judged), strict=True) if is_entailed]
     # a citation is needed if it is the only one, if it suffices, or if the others do not suffice
-    several = [(text, cited, one) for text, cited in supported if len(cited) > 1 for one in cited]
-    suffices = entailed([(text, (one,)) for text, _, one in several])
+    several = [(text, cited, index) for text, cited in supported if len(cited) > 1 for index in cited]
+    suffices = entailed([(text, (index,)) for text, _, index in several])
     unsure = [triple for triple, is_enough in zip(several, suffices, strict=True) if not is_enough]
-    without = entailed([(text, tuple(other for other in cited if other != one)) for text, cited, one in unsure])
+    without = entailed([(text, tuple(other for other in cited if other != index)) for text, cited, index in unsure])
     return CitationCounts(
         sentences=len(sentences),
         supported=len(supported),
@@ -181,7 +181,7 @@ def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> Cita
         precision_interval=percentile_interval(100 * precisions[1:]),
         f1=100 * float(f1[0]),
         f1_interval=percentile_interval(100 * f1[1:]),
-        citations_a_sentence=sum(one.citations for one in counts) / sum(one.sentences for one in counts),
+        citations_a_sentence=sum(answer.citations for answer in counts) / sum(answer.sentences for answer in counts),
     )
 
 

@@ -98,7 +98,7 @@ def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> Judg
     text = answer.record.answer
     seen = visible(answer.judged or (CharRange(0, len(text)),), text)
     characters = tuple(sorted(seen))
-    marks = None if answer.unsupported is None else [visible([one.chars], text) for one in answer.unsupported]
+    marks = None if answer.unsupported is None else [visible([mark.chars], text) for mark in answer.unsupported]
     marked = None if marks is None else frozenset[int]().union(*marks)
 
     def is_marked(own: frozenset[int]) -> bool | None:
@@ -239,10 +239,10 @@ def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupF
     calls = {level: [audit_calls(part, supports) for part in parts] for level, supports in LEVELS.items()}
     marked, spans = [part.marked for part in parts], [[*_spans(part)] for part in parts]
     is_marked = [part.is_marked if part.marked is None else any(part.marked) for part in parts]
-    of_answers = [not one for one in is_marked], range(len(parts)), counts
+    of_answers = [not flag for flag in is_marked], range(len(parts)), counts
     placed = [(row, span) for row, own in enumerate(spans) for span in own if None not in marked]
     of_spans = [not span.is_marked for _, span in placed], [row for row, _ in placed], counts
-    kinds = {one.kind for part in parts for one in part.marks if one.kind is not None}
+    kinds = {mark.kind for part in parts for mark in part.marks if mark.kind is not None}
     return GroupFigures(
         group=group,
         answers=len(parts),
@@ -259,18 +259,18 @@ def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupF
 def _level_figures(
     level: str, calls: Sequence[Calls], is_marked: Sequence[bool], marked: Marks, counts: Counts
 ) -> LevelFigures:
-    pairs = [(bool(one.answer), mark) for one, mark in zip(calls, is_marked, strict=True)]
+    pairs = [(bool(call.answer), mark) for call, mark in zip(calls, is_marked, strict=True)]
     answers = f1_figures([(call and mark, call, mark) for call, mark in pairs], counts)
-    return LevelFigures(level, part_verdicts([one.characters for one in calls], marked, counts), answers)
+    return LevelFigures(level, part_verdicts([call.characters for call in calls], marked, counts), answers)
 
 
 def _kind_recall(kind: str, parts: Sequence[JudgedParts], calls: Mapping[str, Sequence[Calls]]) -> KindRecall:
-    marked = [visible((one.chars for one in part.marks if one.kind == kind), part.text) for part in parts]
+    marked = [visible((mark.chars for mark in part.marks if mark.kind == kind), part.text) for part in parts]
     called = {
         level: [
             call
-            for part, one, positions in zip(parts, own, marked, strict=True)
-            for position, call in zip(part.characters, one.characters or (), strict=True)
+            for part, answer, positions in zip(parts, own, marked, strict=True)
+            for position, call in zip(part.characters, answer.characters or (), strict=True)
             if position in positions
         ]
         for level, own in calls.items()

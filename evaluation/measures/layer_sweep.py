@@ -112,7 +112,7 @@ def sweep(
             at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
             yield point, results_of_union(context, tokens, at_point, passage_score=settings.passage_score)
 
-    return _tally_points((replace(one, gold_evidence=()) for one in answers), models, points, results)
+    return _tally_points((replace(answer, gold_evidence=()) for answer in answers), models, points, results)
 
 
 def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
@@ -151,7 +151,7 @@ def sweep_layers(
     ``ValueError`` if a method is none of ``SWEPT``, or hidden states cannot be taken from the model.
     """
     model = required(models.attention, "attention model")
-    if not {one.name for one in methods} <= {*SWEPT}:
+    if not {method.name for method in methods} <= {*SWEPT}:
         raise ValueError(f"methods of a sweep should be some of {', '.join(SWEPT)}")
     attention_layers = layers_with_attention(layer_types(model.network.config))
     unions = [method for method in methods if isinstance(method, ScoredUnion)]
@@ -161,16 +161,16 @@ def sweep_layers(
         row, count = context.encoded, len(context.record.passages)
         if unions:
             options = [context.settings_in_force(union.settings.union_options(union.name)) for union in unions]
-            top_k = max(one.top_k for one in options)
+            top_k = max(option.top_k for option in options)
             for layer, tokens in attribute_layers(model, row, count, layers=attention_layers, top_k=top_k).items():
-                for union, own in zip(unions, options, strict=True):
-                    kept, rule = first_columns(tokens, own.top_k), union.settings.passage_score
-                    yield AtLayer(union.name, layer), results_of_union(context, kept, own, passage_score=rule)
+                for union, option in zip(unions, options, strict=True):
+                    kept, rule = first_columns(tokens, option.top_k), union.settings.passage_score
+                    yield AtLayer(union.name, layer), results_of_union(context, kept, option, passage_score=rule)
         if of_states:
             layers = range(model.layer_count + 1)
             states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in windows_or_whole(row)]
             for layer in layers:
-                similarity = HiddenSimilarity([one[layer] for one in states], encoded=row, passage_count=count)
+                similarity = HiddenSimilarity([state[layer] for state in states], encoded=row, passage_count=count)
                 for method in of_states:
                     yield AtLayer(method.name, layer), method.results_of(context, similarity)
 
@@ -237,12 +237,12 @@ def _captured_layers(
     with observing(observe):
         taken[last] = captures[last].take(jobs, layout=model.layout, top_k=top_k).captured
     pending = {layer: PendingRows(rows) for layer, rows in taken.items()}
-    found: list[_ByLayer | RowFault] = []
+    results: list[_ByLayer | RowFault] = []
     for index in range(len(jobs)):
         outcomes = {layer: rows.outcome(index) for layer, rows in pending.items()}
         fault = next((outcome for outcome in outcomes.values() if isinstance(outcome, RowFault)), None)
-        found.append(fault or {layer: one for layer, one in outcomes.items() if not isinstance(one, RowFault)})
-    return found
+        results.append(fault or {layer: row for layer, row in outcomes.items() if not isinstance(row, RowFault)})
+    return results
 
 
 ROUNDS = 10
@@ -441,9 +441,9 @@ def found_settings(directory: ModelDirectory, choice: Choice[SensitivityPoint]) 
     return values | chosen | ({"isolation_tau": "inf"} if math.isinf(choice.setting.isolation_tau) else {})
 
 
-def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
+def search_lines(search: LayerSearch, rows: int) -> Iterator[str]:
     """A table of the layers, the choices with what cross-validation says of them, and which to use."""
-    attention, states = found.attention, found.states
+    attention, states = search.attention, search.states
     usual, level = attention.usual, {*attention.level}
     level_states = {*states.level} if states is not None else set()
     header = (
@@ -453,14 +453,14 @@ def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
         f"{STATE_METHODS[0]}, its states",
     )
     lines = []
-    for layer, accuracies in found.by_layer.items():
+    for layer, accuracies in search.by_layer.items():
         is_level = (
             replace(usual, layer=layer) in level,
             layer in {point.layer for point in level},
             AtLayer(STATE_METHODS[0], layer) in level_states,
         )
         pairs = zip(accuracies, is_level, strict=True)
-        lines.append((str(layer), *("" if one is None else f"{one:.1f} {'*' if mark else ' '}" for one, mark in pairs)))
+        lines.append((str(layer), *("" if acc is None else f"{acc:.1f} {'*' if mark else ' '}" for acc, mark in pairs)))
     yield ""
     yield f"sweep      passages found in percent on {rows} rows; layer 0 is the embeddings"
     yield ""
@@ -471,7 +471,7 @@ def search_lines(found: LayerSearch, rows: int) -> Iterator[str]:
     if states is not None:
         yield from _choice_lines("states", states)
     yield ""
-    if states is None or not found.prefers_states:
+    if states is None or not search.prefers_states:
         yield f"best       attention: {attention.setting}"
     else:
         asked = f"--method {audit_name(states.setting.method)} --hidden-layer {states.setting.layer}"

@@ -88,10 +88,10 @@ def audit_scorers(method: str, parts: Sequence[JudgedParts]) -> list[Scorer]:
     Without them an answer's risk is that of its worst span: by flag, level first and mass second. What claims nothing
     or was not judged has no risk, and so has an answer in which there is nothing else.
     """
-    evidence = [span for one in parts for span in one.evidence]
+    evidence = [span for part in parts for span in part.evidence]
     has_risks = any(span.answer_risk is not None for span in evidence)
     has_scores = any(span.support_score is not None for span in evidence)
-    audit = Scorer(method, lambda one: _audit_scores(one, has_risks=has_risks, has_scores=has_scores), has_risks)
+    audit = Scorer(method, lambda part: _audit_scores(part, has_risks=has_risks, has_scores=has_scores), has_risks)
     return [audit, Scorer(f"{method} share", _share_scores)] if has_scores else [audit]
 
 
@@ -155,7 +155,7 @@ def novelty(text: str, passages: Iterable[Passage], counted: frozenset[int]) -> 
         for word in _WORD.findall(source.lower())
         for length in range(1, _STEM_LETTERS + 1)
     }
-    words = [one for one in _WORD.finditer(text) if len(one.group()) >= _SHORTEST and one.start() in counted]
+    words = [word for word in _WORD.finditer(text) if len(word.group()) >= _SHORTEST and word.start() in counted]
     starts, ends = [word.start() for word in words], [word.end() for word in words]
     unseen = [0, *accumulate(word.group().lower()[:_STEM_LETTERS] not in seen for word in words)]
 
@@ -186,7 +186,7 @@ def _flag_all(parts: JudgedParts) -> Scores:
 
 
 BASELINES = {
-    one.name: one for one in (Scorer("novelty", _novelty_scores), Scorer("flag-all", _flag_all, has_order=False))
+    item.name: item for item in (Scorer("novelty", _novelty_scores), Scorer("flag-all", _flag_all, has_order=False))
 }
 """The scorers that need no model, by name."""
 
@@ -262,7 +262,7 @@ def compare_scorers(
 ) -> tuple[GroupComparison, ...]:
     """The figures of all answers, of which there is at least one, then of each group if there are several."""
     row_counts = row_draws(len(parts), draws=draws, seed=seed)
-    folds = source_folds([tuple(one.text for one in part.answer.record.passages) for part in parts], seed=seed)
+    folds = source_folds([tuple(passage.text for passage in part.answer.record.passages) for part in parts], seed=seed)
     scored = [(scorer, _scored(scorer, parts, folds)) for scorer in scorers]
     return tuple(
         GroupComparison(
@@ -283,12 +283,12 @@ def _scored(scorer: Scorer, parts: Sequence[JudgedParts], folds: npt.NDArray[np.
     """Score all answers, and call them by thresholds chosen on the sources of other folds; ``folds`` has one a row."""
     scores = [scorer.score(part) for part in parts]
     folds = folds if scorer.has_order else np.zeros_like(folds)  # one fold: nothing to choose on
-    risks, marked = [(one.risk,) for one in scores], [(part.is_marked,) for part in parts]
+    risks, marked = [(score.risk,) for score in scores], [(part.is_marked,) for part in parts]
     called = [
         _chosen_calls(risks, marked, folds),
         _chosen_calls(risks, marked, folds, balanced=True),
-        _chosen_calls([one.claims for one in scores], list(map(_claim_marks, parts)), folds),
-        _chosen_calls([one.characters for one in scores], [part.marked for part in parts], folds),
+        _chosen_calls([score.claims for score in scores], list(map(_claim_marks, parts)), folds),
+        _chosen_calls([score.characters for score in scores], [part.marked for part in parts], folds),
     ]
     return [
         _Scored(part, own, Calls(answer and answer[0], claims, characters), balanced and balanced[0])
@@ -321,14 +321,14 @@ def _claim_marks(parts: JudgedParts) -> tuple[bool, ...] | None:
 
 
 def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> ScorerFigures:
-    parts, scores = [one.parts for one in answers], [one.scores for one in answers]
-    marked, risks, rows = [part.is_marked for part in parts], [one.risk for one in scores], range(len(parts))
+    parts, scores = [answer.parts for answer in answers], [answer.scores for answer in answers]
+    marked, risks, rows = [part.is_marked for part in parts], [score.risk for score in scores], range(len(parts))
     own, chosen, balanced = (
         [call for call in calls if call is not None]
-        for calls in zip(*((one.scores.calls.answer, one.chosen.answer, one.balanced) for one in answers), strict=True)
+        for calls in zip(*((row.scores.calls.answer, row.chosen.answer, row.balanced) for row in answers), strict=True)
     )
-    sentences = _items([part.sentences for part in parts], [one.sentences for one in scores])
-    claims = _items([part.claims for part in parts], [one.claims for one in scores])
+    sentences = _items([part.sentences for part in parts], [score.sentences for score in scores])
+    claims = _items([part.claims for part in parts], [score.claims for score in scores])
     claim_marks, marks = list(map(_claim_marks, parts)), [part.marked for part in parts]
     ranked = [precision_at(first, risks, marked, counts) for first in FIRST]
     grades = [part.answer.faithfulness for part in parts if part.answer.faithfulness is not None]
@@ -349,12 +349,12 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
         answers=auroc(risks, marked, rows, counts),
         sentences=auroc(*sentences, counts),
         claims=auroc(*claims, counts),
-        precision_at=tuple(one for one in ranked if one is not None),
-        rank_correlation=rank_correlation(risks, [-one for one in grades], counts) if has_grades else None,
-        characters=part_verdicts([one.calls.characters for one in scores], marks, counts),
-        chosen_characters=part_verdicts([one.chosen.characters for one in answers], marks, counts),
-        claim_verdicts=part_verdicts([one.calls.claims for one in scores], claim_marks, counts),
-        chosen_claim_verdicts=part_verdicts([one.chosen.claims for one in answers], claim_marks, counts),
+        precision_at=tuple(figure for figure in ranked if figure is not None),
+        rank_correlation=rank_correlation(risks, [-grade for grade in grades], counts) if has_grades else None,
+        characters=part_verdicts([score.calls.characters for score in scores], marks, counts),
+        chosen_characters=part_verdicts([answer.chosen.characters for answer in answers], marks, counts),
+        claim_verdicts=part_verdicts([score.calls.claims for score in scores], claim_marks, counts),
+        chosen_claim_verdicts=part_verdicts([answer.chosen.claims for answer in answers], claim_marks, counts),
         answer_reliability=reliability(risks, marked, rows, counts) if scorer.has_probabilities else None,
         claim_reliability=reliability(*claims, counts) if scorer.has_probabilities else None,
         kinds=tuple(kinds),
@@ -372,7 +372,7 @@ def _items(
         for part, risk in zip(own, scores or (), strict=scores is not None)
         if part.is_marked is not None
     ]
-    return [one[0] for one in items], [one[1] for one in items], [one[2] for one in items]
+    return [item[0] for item in items], [item[1] for item in items], [item[2] for item in items]
 
 
 _INTERVAL = "95% interval"
@@ -383,12 +383,12 @@ def comparison_tables(
 ) -> Iterator[str]:
     """For each group a title and tables of its scorers; ``flags`` adds the audit's other figures of the same groups."""
     for group, flag in zip_longest(groups, flags):
-        names = ", ".join(one.scorer for one in group.scorers)
+        names = ", ".join(scorer.scorer for scorer in group.scorers)
         yield f"{dataset}, {group.group}: {group.marked_answers} of {group.answers} answers unsupported; {names}"
         yield _areas(group, flag)
         if group.answers >= FIRST[0]:
-            firsts = [cell for one in FIRST if one <= group.answers for cell in (f"{one}, %", _INTERVAL)]
-            lines = [(one.scorer, *_cells(ranked.precision for ranked in one.precision_at)) for one in group.scorers]
+            firsts = [cell for count in FIRST if count <= group.answers for cell in (f"{count}, %", _INTERVAL)]
+            lines = [(item.scorer, *_cells(ranked.precision for ranked in item.precision_at)) for item in group.scorers]
             yield text_table(("precision among the first", *firsts), lines)
         yield from _verdicts(group, flag)
         yield from _kinds(group, flag)
@@ -398,23 +398,23 @@ def _areas(group: GroupComparison, flag: GroupFigures | None) -> str:
     """The AUROC of scorers, of evidence mass and of the flag; what has none but of answers has no column."""
     names = ("answers", f"{group.sentences} sentences", f"{group.claims} claims", "spans")
     lines: list[tuple[str, tuple[Estimate | None, ...]]] = [
-        (one.scorer, (one.answers, one.sentences, one.claims, None)) for one in group.scorers
+        (scorer.scorer, (scorer.answers, scorer.sentences, scorer.claims, None)) for scorer in group.scorers
     ]
     if flag is not None:
         lines.append(("mass", (flag.answer_mass, None, None, flag.span_mass)))
         lines.append(("flag", (flag.answer_flag, None, None, flag.span_flag)))
-    shown = [place for place in range(len(names)) if place == 0 or any(areas[place] for _, areas in lines)]
-    header = [cell for place in shown for cell in (names[place], _INTERVAL)]
-    cells = [(name, *_cells([areas[place] for place in shown], digits=3)) for name, areas in lines]
+    shown = [column for column in range(len(names)) if column == 0 or any(areas[column] for _, areas in lines)]
+    header = [cell for column in shown for cell in (names[column], _INTERVAL)]
+    cells = [(name, *_cells([areas[column] for column in shown], digits=3)) for name, areas in lines]
     return text_table(("AUROC", *header), cells)
 
 
 def _verdicts(group: GroupComparison, flag: GroupFigures | None) -> Iterator[str]:
     """How answers, claims and characters are called: by the scorers' own verdicts, and by weak claims of the audit."""
     scorers = group.scorers
-    answers = [(one.scorer, *_verdict_cells(one.verdict)) for one in scorers if one.verdict is not None]
-    claims = [(one.scorer, *_f1_cells(one.claim_verdicts)) for one in scorers if one.claim_verdicts is not None]
-    characters = [(one.scorer, *_f1_cells(one.characters)) for one in scorers if one.characters is not None]
+    answers = [(item.scorer, *_verdict_cells(item.verdict)) for item in scorers if item.verdict is not None]
+    claims = [(item.scorer, *_f1_cells(item.claim_verdicts)) for item in scorers if item.claim_verdicts is not None]
+    characters = [(item.scorer, *_f1_cells(item.characters)) for item in scorers if item.characters is not None]
     if flag is not None:
         name, or_weak = f"{scorers[0].scorer}, or weak", flag.levels[-1]
         answers.insert(1, (name, *_f1_cells(or_weak.answers), "", "", "", ""))
@@ -427,17 +427,17 @@ def _verdicts(group: GroupComparison, flag: GroupFigures | None) -> Iterator[str
 
 def _kinds(group: GroupComparison, flag: GroupFigures | None) -> Iterator[str]:
     """The shares called of unsupported answers and of marked characters, by kind."""
-    of_answers = [one for one in group.scorers if one.kinds]
+    of_answers = [scorer for scorer in group.scorers if scorer.kinds]
     if of_answers:
-        names = [f"{one.scorer}{', %' if one.verdict else ' at best balance, %'}" for one in of_answers]
+        names = [f"{scorer.scorer}{', %' if scorer.verdict else ' at best balance, %'}" for scorer in of_answers]
         lines = [
-            (some[0].kind, str(some[0].answers), *(f"{kind.called:.1f}" for kind in some))
-            for some in zip(*(one.kinds for one in of_answers), strict=True)
+            (kinds[0].kind, str(kinds[0].answers), *(f"{kind.called:.1f}" for kind in kinds))
+            for kinds in zip(*(scorer.kinds for scorer in of_answers), strict=True)
         ]
         yield text_table(("called of the unsupported ones", "answers", *names), lines)
     if flag is not None and flag.kinds:
         lines = [
-            (one.kind, str(one.characters), *(f"{share:.1f}" for share in one.recall.values())) for one in flag.kinds
+            (row.kind, str(row.characters), *(f"{share:.1f}" for share in row.recall.values())) for row in flag.kinds
         ]
         yield text_table(("called of the marked ones", "characters", *(f"{level}, %" for level in LEVELS)), lines)
 
@@ -453,4 +453,4 @@ def _f1_cells(figures: F1Figures) -> list[str]:
 
 
 def _cells(estimates: Iterable[Estimate | None], *, digits: int = 1) -> list[str]:
-    return [cell for one in estimates for cell in estimate_cells(one, digits=digits)]
+    return [cell for estimate in estimates for cell in estimate_cells(estimate, digits=digits)]

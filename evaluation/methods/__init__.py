@@ -127,4 +127,4 @@ def chosen_methods(
     """
     if names is not None:
         return [method_named(name, available, settings or MethodSettings()) for name in dict.fromkeys(names)]
-    return [one for one in available.values() if with_language_model or Need.LANGUAGE_MODEL not in one.needs]
+    return [method for method in available.values() if with_language_model or Need.LANGUAGE_MODEL not in method.needs]

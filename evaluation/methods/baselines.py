@@ -45,8 +45,8 @@ def sensitive_tokens(divergences: _Floats) -> list[int]:
 
 def sensitive_spans(divergences: _Floats, characters: Sequence[CharRange | None]) -> tuple[CharRange, ...]:
     """One target span per context-sensitive token that covers characters of the answer, ascending, each once."""
-    found = {characters[index] for index in sensitive_tokens(divergences)}
-    return tuple(sorted((chars for chars in found if chars is not None), key=lambda chars: chars.char_start))
+    ranges = {characters[index] for index in sensitive_tokens(divergences)}
+    return tuple(sorted((chars for chars in ranges if chars is not None), key=lambda chars: chars.char_start))
 
 
 class LanguageContext:
@@ -255,12 +255,12 @@ class WordMatches:
     Attributes:
         scores: float64 [words, passages], length of the longest common run that a match of this word in this passage
             belongs to, divided by the word's frequency over all passages; 0 where the passage lacks the word.
-        places: int64 [words, passages], which word of the passage that match is, title first; -1 without.
+        positions: int64 [words, passages], which word of the passage that match is, title first; -1 without.
     """
 
     words: tuple[CharRange, ...]
     scores: npt.NDArray[np.float64]
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     passages: tuple[tuple[PassageWord, ...], ...]
 
     def passage_scores(self, ranges: Sequence[CharRange]) -> tuple[float, ...]:
@@ -271,9 +271,9 @@ class WordMatches:
         """The best matches in one passage of the words that overlap one of ``ranges``, with their summed scores."""
         matched: defaultdict[PassageWord, float] = defaultdict(float)
         for index in np.flatnonzero(self._chosen(ranges)).tolist():
-            place = int(self.places[index, passage_index])
-            if place >= 0:
-                matched[self.passages[passage_index][place]] += float(self.scores[index, passage_index])
+            position = int(self.positions[index, passage_index])
+            if position >= 0:
+                matched[self.passages[passage_index][position]] += float(self.scores[index, passage_index])
         return dict(matched)
 
     def _chosen(self, ranges: Sequence[CharRange]) -> npt.NDArray[np.bool_]:
@@ -302,10 +302,10 @@ def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     )
     texts = [[word.word for word in of_passage] for of_passage in of_passages]
     frequency = Counter(word for text in texts for word in text)
-    lengths, places = best_runs(words, texts)
+    lengths, positions = best_runs(words, texts)
     frequencies = np.array([max(frequency[word], 1) for word in words], dtype=np.float64)
     return WordMatches(
-        tuple(CharRange(*match.span()) for match in matches), lengths / frequencies[:, None], places, of_passages
+        tuple(CharRange(*match.span()) for match in matches), lengths / frequencies[:, None], positions, of_passages
     )
 
 
@@ -315,20 +315,20 @@ _Whole = npt.NDArray[np.int64]
 def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> tuple[_Whole, _Whole]:
     """For each word and text, the longest common run that contains one of the word's matches.
 
-    The words of a run are adjacent on both sides, within one text. The search ranks length and place as one number,
-    ``length * size - place``: longer runs first, then earlier ones.
+    The words of a run are adjacent on both sides, within one text. The search ranks length and position as one number,
+    ``length * size - position``: longer runs first, then earlier ones.
 
     Returns:
         int64 [words, texts] each: the words of that run, 0 where the text lacks the word; and where in the text that
         match stands, the first of equally long runs, -1 without.
     """
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    owner: list[int] = []  # the text of every place, texts laid end to end with a gap after each
+    positions: defaultdict[str, list[int]] = defaultdict(list)
+    owner: list[int] = []  # the text of every position, texts laid end to end with a gap after each
     starts: list[int] = []
     for number, text in enumerate(texts):
         starts.append(len(owner))
         for word in text:
-            places[word].append(len(owner))
+            positions[word].append(len(owner))
             owner.append(number)
         owner.append(number)
     size = len(owner) + 1
@@ -336,10 +336,10 @@ def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> tuple[_Wh
     best = np.zeros((len(words), len(texts)), dtype=np.int64)
     ending: dict[int, int] = {}
     for index, word in enumerate(words):
-        ending = {place: ending.get(place - 1, 0) + 1 for place in places.get(word, ())}
-        for place, length in ending.items():
-            run = best[index - length + 1 : index + 1, owner[place]]
-            np.maximum(run, before[place - length + 1 : place + 1] + length * size, out=run)
+        ending = {position: ending.get(position - 1, 0) + 1 for position in positions.get(word, ())}
+        for position, length in ending.items():
+            run = best[index - length + 1 : index + 1, owner[position]]
+            np.maximum(run, before[position - length + 1 : position + 1] + length * size, out=run)
     lengths = -(-best // size)
     return lengths, np.where(lengths > 0, lengths * size - best - np.array(starts, dtype=np.int64), -1)
 

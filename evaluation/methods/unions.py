@@ -142,8 +142,8 @@ def attributed_tokens(similarities: Sequence[torch.Tensor], *, top_k: int) -> np
     similarity = torch.stack(list(similarities)).amax(0)
     columns, scores = top_columns(similarity, top_k)
     attributed = torch.zeros(similarity.shape, dtype=torch.bool, device=similarity.device)
-    found: npt.NDArray[np.bool_] = attributed.scatter_(1, columns, scores > 0).cpu().numpy()
-    return found
+    mask: npt.NDArray[np.bool_] = attributed.scatter_(1, columns, scores > 0).cpu().numpy()
+    return mask
 
 
 def hidden_similarity(context: AnswerContext) -> HiddenSimilarity:
@@ -165,7 +165,7 @@ def hidden_similarity(context: AnswerContext) -> HiddenSimilarity:
                 (outcome,) = model.attribute([part], [count])
         else:
             (outcome,) = run_halving(
-                [part], lambda rows: [hidden_states(model.network, one.token_ids, layer=layer) for one in rows]
+                [part], lambda rows: [hidden_states(model.network, row.token_ids, layer=layer) for row in rows]
             )
             states += [outcome] if not isinstance(outcome, RowFault) else []
         if isinstance(outcome, RowFault):

@@ -243,7 +243,7 @@ class LatencyRun:
         records = latency_records(shape, self.rows)
         if self.name != "cci":
             return records
-        return [replace(one, target_spans=(one.target_spans or ())[:1]) for one in records]
+        return [replace(record, target_spans=(record.target_spans or ())[:1]) for record in records]
 
     def _measure_shape(self, method: LatencyMethod, shape: str, records: Sequence[QARecord]) -> LatencyMeasurement:
         lengths = [len(method.encode(record).token_ids) for record in records]
@@ -339,17 +339,17 @@ _METHOD_NAMES = {
 }
 
 
-def table(found: Sequence[LatencyMeasurement], peak: float) -> str:
+def table(results: Sequence[LatencyMeasurement], peak: float) -> str:
     """One line per shape, method and mode; ``peak`` is in operations per second."""
-    shapes = dict.fromkeys(one.shape for one in found)
-    lines = [_cells(one, peak) for shape in shapes for one in found if one.shape == shape]
+    shapes = dict.fromkeys(result.shape for result in results)
+    lines = [_cells(result, peak) for shape in shapes for result in results if result.shape == shape]
     return markdown_table(_HEADER, lines, padded=True)
 
 
-def ratios(found: Sequence[LatencyMeasurement]) -> str:
+def ratios(results: Sequence[LatencyMeasurement]) -> str:
     """How many times as fast AttnUnion is as the two-stage implementations, unless either was stopped."""
-    seconds = {(one.method, one.mode, one.shape): one.seconds for one in found if not one.stopped}
-    shapes = dict.fromkeys(one.shape for one in found)
+    seconds = {(result.method, result.mode, result.shape): result.seconds for result in results if not result.stopped}
+    shapes = dict.fromkeys(result.shape for result in results)
     wanted = product(shapes, ("single", "batches"), ("two_stage", "two_stage_headless"))
     return "\n".join(
         f"{shape}, {mode}: AttnUnion is {seconds[other, mode, shape] / seconds['attn_union', mode, shape]:.2f} times "
@@ -359,25 +359,25 @@ def ratios(found: Sequence[LatencyMeasurement]) -> str:
     )
 
 
-def _cells(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+def _cells(result: LatencyMeasurement, peak: float) -> tuple[str, ...]:
     """The measurement's line in the table, below ``_HEADER``; ``peak`` is in operations per second."""
     return (
-        one.shape,
-        _METHOD_NAMES[one.method],
-        one.mode,
-        f"{one.tokens / one.rows:.0f}",
-        f"{one.spans / one.rows:.1f}",
-        *((f"stopped after {one.seconds:.0f} s", "-", "-", "-") if one.stopped else _times(one, peak)),
-        f"{one.peak_bytes / 2**20:,.0f}",
+        result.shape,
+        _METHOD_NAMES[result.method],
+        result.mode,
+        f"{result.tokens / result.rows:.0f}",
+        f"{result.spans / result.rows:.1f}",
+        *((f"stopped after {result.seconds:.0f} s", "-", "-", "-") if result.stopped else _times(result, peak)),
+        f"{result.peak_bytes / 2**20:,.0f}",
     )
 
 
-def _times(one: LatencyMeasurement, peak: float) -> tuple[str, ...]:
+def _times(result: LatencyMeasurement, peak: float) -> tuple[str, ...]:
     return (
-        f"{1000 * one.seconds / one.spans:.1f}",
-        f"{1000 * one.seconds / one.rows:.1f}",
-        f"{one.tokens / one.seconds:,.0f}",
-        f"{100 * one.operations / one.seconds / peak:.0f} %" if one.operations else "-",
+        f"{1000 * result.seconds / result.spans:.1f}",
+        f"{1000 * result.seconds / result.rows:.1f}",
+        f"{result.tokens / result.seconds:,.0f}",
+        f"{100 * result.operations / result.seconds / peak:.0f} %" if result.operations else "-",
     )
 
 
@@ -396,9 +396,9 @@ def main() -> int:
     peak = measured_peak(args.device, args.dtype)
     print(f"measured peak of a matrix product: {peak / 1e12:.3f} TFLOP/s", flush=True)
     runs = [_run_in_process(name, mode) for name, mode in _wanted(args.methods)]
-    found = [one for measured in runs if measured is not None for one in measured]
-    print(table(found, peak))
-    print(ratios(found))
+    results = [result for measured in runs if measured is not None for result in measured]
+    print(table(results, peak))
+    print(ratios(results))
     return 1 if None in runs else 0
 
 
@@ -427,13 +427,13 @@ def _run_in_process(name: str, mode: Mode) -> list[LatencyMeasurement] | None:
     if process.returncode:
         print(f"{name}, {mode}: ended with exit code {process.returncode}", file=sys.stderr)
         return None
-    return [LatencyMeasurement(**one) for one in json.loads(process.stdout.splitlines()[-1])]
+    return [LatencyMeasurement(**fields) for fields in json.loads(process.stdout.splitlines()[-1])]
 
 
 def _run_one(args: argparse.Namespace, model: BenchmarkModel) -> None:
     rows = args.cci_rows if args.one == "cci" else args.rows
     run = LatencyRun(args.one, args.mode, model, rows, args.token_budget, args.limit)
-    print(json.dumps([asdict(one) for one in measure(run)]))
+    print(json.dumps([asdict(result) for result in measure(run)]))
 
 
 def _parser() -> argparse.ArgumentParser:

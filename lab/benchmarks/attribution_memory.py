@@ -63,8 +63,8 @@ def main() -> int:
     print(machine_description())
     print(f"{model}, L* = {model.layer}, {_RESPONSES} response tokens, one row at a time")
     print(f"| {' | '.join(_HEADER)} |\n|{' ---: |' * len(_HEADER)}")
-    for one in measure_lengths(model, args.tokens, threads=args.threads):
-        print(f"| {' | '.join(one.cells())} |", flush=True)
+    for measurement in measure_lengths(model, args.tokens, threads=args.threads):
+        print(f"| {' | '.join(measurement.cells())} |", flush=True)
     return 0
 
 
@@ -95,25 +95,25 @@ def _measure_in_process(model: BenchmarkModel, tokens: int, threads: int) -> Mem
 def measure_row(attributor: AttentionModel, model: BenchmarkModel, tokens: int) -> MemoryMeasurement:
     """The memory of one row of ``tokens`` in this process, beside the loaded ``attributor`` of ``model``."""
     before = _bytes_before(model.device)
-    (found,) = attributor.attribute([random_row(tokens, model.config.get_text_config().vocab_size)], [_PASSAGES])
-    if not isinstance(found, TokenAttribution):
-        raise found
+    (outcome,) = attributor.attribute([random_row(tokens, model.config.get_text_config().vocab_size)], [_PASSAGES])
+    if not isinstance(outcome, TokenAttribution):
+        raise outcome
     return MemoryMeasurement(tokens, before, peak_bytes(model.device))
 
 
 def random_row(tokens: int, vocabulary: int, *, seed: int = 0) -> EncodedRow:
     """A row of random tokens: passages of equal length, then 100 response tokens."""
     prompt_length = tokens - _RESPONSES
-    places = np.arange(tokens, dtype=np.int32)
+    positions = np.arange(tokens, dtype=np.int32)
     return EncodedRow(
         token_ids=np.random.default_rng(seed).integers(0, vocabulary, tokens, dtype=np.int32),
         prompt_length=prompt_length,
-        column_passage=(places[:prompt_length] * _PASSAGES // prompt_length).astype(np.int32),
+        column_passage=(positions[:prompt_length] * _PASSAGES // prompt_length).astype(np.int32),
         column_in_title=np.zeros(prompt_length, dtype=np.bool_),
-        column_char_start=places[:prompt_length],
-        column_char_end=places[:prompt_length] + 1,
-        response_char_start=places[:_RESPONSES],
-        response_char_end=places[:_RESPONSES] + 1,
+        column_char_start=positions[:prompt_length],
+        column_char_end=positions[:prompt_length] + 1,
+        response_char_start=positions[:_RESPONSES],
+        response_char_end=positions[:_RESPONSES] + 1,
     )
 
 

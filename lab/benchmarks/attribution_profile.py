@@ -102,7 +102,7 @@ def profile(
     clock = StageClock(rows=rows)
     with clock.stage("read"):
         outcomes = QALog(str(log), settings.log_options).outcomes(range(rows))
-        records = [one for one in outcomes if isinstance(one, QARecord)]
+        records = [outcome for outcome in outcomes if isinstance(outcome, QARecord)]
     schema = evidence_schema()
     with pq.ParquetWriter(log.with_name("evidence.parquet"), schema, compression="zstd") as writer:
         for start in range(0, len(records), BLOCK_ROWS):
@@ -119,7 +119,7 @@ def _run_block(
     writer: pq.ParquetWriter,
 ) -> None:
     with clock.stage("parse"):
-        parsed = list(parser.parse_many([one.answer for one in records], [one.passages for one in records]))
+        parsed = list(parser.parse_many([record.answer for record in records], [record.passages for record in records]))
     with clock.stage("spans"):
         spans = [
             choose_target_spans(tree, record.answer, kinds=settings.span_kinds, given=record.target_spans)
@@ -136,10 +136,10 @@ def _run_block(
     with clock.stage("evidence"):
         pairs = [*zip(rows, outcomes, strict=True)]
         evidence = evidence_of(pairs, method=method, options=model.settings, settings=model.settings)
-    found = [_checked(one) for one in evidence]
+    checked = [_checked(outcome) for outcome in evidence]
     with clock.stage("write"):
-        _write(rows, found, writer)
-    _count(rows, found, model, clock)
+        _write(rows, checked, writer)
+    _count(rows, checked, model, clock)
 
 
 def _checked(evidence: tuple[SpanEvidence, ...] | RowFault) -> tuple[SpanEvidence, ...]:
@@ -148,16 +148,16 @@ def _checked(evidence: tuple[SpanEvidence, ...] | RowFault) -> tuple[SpanEvidenc
     return evidence
 
 
-def _write(rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], writer: pq.ParquetWriter) -> None:
+def _write(rows: Sequence[AuditRow], evidence: Sequence[Sequence[SpanEvidence]], writer: pq.ParquetWriter) -> None:
     records = [row.record for row in rows]
-    writer.write_table(evidence_table(list(zip(records, found, strict=True)), writer.schema))
+    writer.write_table(evidence_table(list(zip(records, evidence, strict=True)), writer.schema))
 
 
 def _count(
-    rows: Sequence[AuditRow], found: Sequence[Sequence[SpanEvidence]], model: AttentionModel, clock: StageClock
+    rows: Sequence[AuditRow], evidence: Sequence[Sequence[SpanEvidence]], model: AttentionModel, clock: StageClock
 ) -> None:
     lengths = [len(row.encoded.token_ids) for row in rows if row.encoded is not None]
-    clock.spans += sum(len(spans) for spans in found)
+    clock.spans += sum(len(spans) for spans in evidence)
     clock.tokens += sum(lengths)
     if model.layout is RowLayout.END_TO_END:
         clock.padded_tokens += sum(lengths)

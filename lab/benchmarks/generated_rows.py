@@ -249,7 +249,7 @@ def _with_full_stop(sentence: list[str]) -> list[str]:
 
 
 def _log_row(row: BenchmarkRow) -> dict[str, object]:
-    passages = [{"passage_id": one.passage_id, "title": one.title, "text": one.text} for one in row.passages]
+    passages = [{"passage_id": item.passage_id, "title": item.title, "text": item.text} for item in row.passages]
     spans = row.target_spans and [{"char_start": start, "char_end": end} for start, end in row.target_spans]
     return {
         "record_id": row.record_id,

@@ -129,10 +129,10 @@ class TwoStage:
 
     def _stage_1(self, prompts: torch.Tensor, prompt_mask: torch.Tensor) -> Cache:
         self._model.set_attn_implementation("sdpa")
-        found: Cache = self._model(
+        cache: Cache = self._model(
             input_ids=prompts[:, :-1], attention_mask=prompt_mask[:, :-1], output_attentions=False, use_cache=True
         ).past_key_values
-        return found
+        return cache
 
     def _stage_2(
         self,
@@ -143,14 +143,14 @@ class TwoStage:
         cache: Cache,
     ) -> tuple[torch.Tensor, ...]:
         self._model.set_attn_implementation("eager")
-        found: tuple[torch.Tensor, ...] = self._model(
+        attentions: tuple[torch.Tensor, ...] = self._model(
             input_ids=torch.cat([prompts[:, -1:], responses[:, :-1]], dim=1),
             attention_mask=torch.cat([prompt_mask[:, :-1], response_mask], dim=1),
             past_key_values=cache,
             output_attentions=True,
             use_cache=True,
         ).attentions
-        return found
+        return attentions
 
     def _reduced(
         self, attention: torch.Tensor, row: EncodedRow, width: int, passage_count: int, top_k: int
@@ -162,7 +162,7 @@ class TwoStage:
         columns, scores = top_columns(similarity, top_k)
         sums = (passage_mass(similarity, column_passage, passage_count), sink_mass(similarity, column_passage))
         return TokenAttribution(
-            columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), *(one.cpu().numpy() for one in sums)
+            columns.to("cpu", torch.int32).numpy(), scores.cpu().numpy(), *(mass.cpu().numpy() for mass in sums)
         )
 
 
@@ -187,8 +187,8 @@ def _padded(rows: Sequence[npt.NDArray[np.int32]], *, left: bool) -> tuple[torch
     width = max(map(len, rows))
     sides = [(width - len(row), 0) if left else (0, width - len(row)) for row in rows]
     ids = [torch.from_numpy(row.astype(np.int64)) for row in rows]
-    padded = torch.stack([pad(one, side) for one, side in zip(ids, sides, strict=True)])
-    mask = torch.stack([pad(torch.ones_like(one), side) for one, side in zip(ids, sides, strict=True)])
+    padded = torch.stack([pad(row, side) for row, side in zip(ids, sides, strict=True)])
+    mask = torch.stack([pad(torch.ones_like(row), side) for row, side in zip(ids, sides, strict=True)])
     return padded, mask
 
 
@@ -213,8 +213,8 @@ class AttnUnion:
 
     def run(self, records: Sequence[QARecord]) -> None:
         rows = [self._model.encode(record) for record in records]
-        found = self._model.attribute(rows, [len(record.passages) for record in records])
-        for record, row, tokens in zip(records, rows, found, strict=True):
+        outcomes = self._model.attribute(rows, [len(record.passages) for record in records])
+        for record, row, tokens in zip(records, rows, outcomes, strict=True):
             _unite(record, blank_parse(record.answer), row, tokens, self._model.settings)
 
 
@@ -234,9 +234,9 @@ class AttnUnionDep:
 
     def run(self, records: Sequence[QARecord]) -> None:
         rows = [self._model.encode(record) for record in records]
-        found = self._model.attribute(rows, [len(record.passages) for record in records])
-        trees = self._parser.parse_many([one.answer for one in records], [one.passages for one in records])
-        for record, row, tokens, tree in zip(records, rows, found, trees, strict=True):
+        outcomes = self._model.attribute(rows, [len(record.passages) for record in records])
+        trees = self._parser.parse_many([record.answer for record in records], [record.passages for record in records])
+        for record, row, tokens, tree in zip(records, rows, outcomes, trees, strict=True):
             _unite(record, tree, row, tokens, self._model.settings)
 
 
@@ -258,8 +258,8 @@ class TwoStageUnion:
     def run(self, records: Sequence[QARecord]) -> None:
         rows = [self._encoder.encode(record) for record in records]
         counts = [len(record.passages) for record in records]
-        found = self._two_stage.attribute(rows, counts, top_k=self._settings.top_k)
-        for record, row, tokens in zip(records, rows, found, strict=True):
+        outcomes = self._two_stage.attribute(rows, counts, top_k=self._settings.top_k)
+        for record, row, tokens in zip(records, rows, outcomes, strict=True):
             _unite(record, blank_parse(record.answer), row, tokens, self._settings)
 
 

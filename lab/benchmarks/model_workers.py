@@ -90,8 +90,8 @@ def _models(folder: Path, args: argparse.Namespace) -> Iterator[list[str]]:
         saved = RandomModel(args.shape, "cpu", args.dtype).save(folder / "model")
         yield ["--model", str(saved), *where]
     else:
-        for place, microseconds in enumerate(args.microseconds_per_token):
-            saved = save_sleeping_model(folder / f"model-{place}", seconds_per_token=microseconds / 1e6)
+        for index, microseconds in enumerate(args.microseconds_per_token):
+            saved = save_sleeping_model(folder / f"model-{index}", seconds_per_token=microseconds / 1e6)
             yield ["--model", str(saved), "--device", "cpu", "--trust-remote-code"]
 
 
@@ -104,7 +104,7 @@ def save_sleeping_model(folder: Path, *, seconds_per_token: float) -> Path:
     folder.mkdir(parents=True)
     AutoTokenizer.from_pretrained(BUNDLED_MODEL).save_pretrained(folder)
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-    words = [*tokenizer["model"]["vocab"].values(), *(one["id"] for one in tokenizer["added_tokens"])]
+    words = [*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])]
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=max(words) + 1,
@@ -141,8 +141,8 @@ def _measure(log: Path, output: Path, model: Sequence[str], workers: int, args: 
     manifest = RunManifest.from_json((output / "run_manifest.json").read_text(encoding="utf-8"))
     shutil.rmtree(output)
     rows = manifest.counts.rows
-    model_ms = 1000 * sum(one.wall_seconds for one in manifest.stages if one.stage == "attribute") / rows
-    cpu_ms = 1000 * sum(one.cpu_seconds for one in manifest.stages if one.stage != "attribute") / rows
+    model_ms = 1000 * sum(stage.wall_seconds for stage in manifest.stages if stage.stage == "attribute") / rows
+    cpu_ms = 1000 * sum(stage.cpu_seconds for stage in manifest.stages if stage.stage != "attribute") / rows
     return (
         f"{model_ms:.1f}",
         str(workers),

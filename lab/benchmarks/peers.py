@@ -81,10 +81,10 @@ def methods(model: BenchmarkModel, tokenizer: Any, folder: Path) -> Iterator[tup
 
 
 def _is_there(package: str) -> bool:
-    found = next((one.version for one in distributions(name=package)), "not installed")
-    if found != VERSIONS[package]:
-        print(f"{package} {VERSIONS[package]} is left out: {found}", flush=True)
-    return found == VERSIONS[package]
+    version = next((distribution.version for distribution in distributions(name=package)), "not installed")
+    if version != VERSIONS[package]:
+        print(f"{package} {VERSIONS[package]} is left out: {version}", flush=True)
+    return version == VERSIONS[package]
 
 
 def _attributor(model: BenchmarkModel) -> RunRow:
@@ -118,7 +118,7 @@ def _context_cite(model: BenchmarkModel, tokenizer: Any) -> RunRow:
     tokenizer.chat_template = tokenizer.chat_template or "{{ messages[0]['content'] }}\n"
 
     def run(record: QARecord) -> None:
-        sentences = [one for passage in record.passages for one in re.split(r"(?<=[.!?])\s+", passage.text)]
+        sentences = [sentence for passage in record.passages for sentence in re.split(r"(?<=[.!?])\s+", passage.text)]
         context = " ".join(sentences)
         sources = partitioner(context)
         sources._cache = {"parts": sentences, "separators": ["", *[" "] * (len(sentences) - 1)]}
@@ -149,21 +149,21 @@ def _lettucedetect(tokenizer: Any, folder: Path) -> RunRow:
     )
 
 
-def measure(found: Sequence[RowTimes], records: Sequence[QARecord], *, rounds: int, limit: float) -> None:
+def measure(timers: Sequence[RowTimes], records: Sequence[QARecord], *, rounds: int, limit: float) -> None:
     """Let the methods take the rows in turn, after a small one that does not count."""
-    for one in found:
-        one.run(_WARM_UP)
-    for _, (number, record), one in product(range(rounds), enumerate(records), found):
-        one.take(number, record, limit=limit)
+    for timer in timers:
+        timer.run(_WARM_UP)
+    for _, (number, record), timer in product(range(rounds), enumerate(records), timers):
+        timer.take(number, record, limit=limit)
 
 
-def table(found: Mapping[str, RowTimes]) -> str:
+def table(timers: Mapping[str, RowTimes]) -> str:
     """One line per method, which is compared with ours on the rows that it took."""
     lines = []
-    for name, one in found.items():
-        rows = sorted(one.seconds)
-        own, ours = one.milliseconds(rows), found[OURS].milliseconds(rows)
-        runs = sum(map(len, one.seconds.values()))
+    for name, timer in timers.items():
+        rows = sorted(timer.seconds)
+        own, ours = timer.milliseconds(rows), timers[OURS].milliseconds(rows)
+        runs = sum(map(len, timer.seconds.values()))
         lines.append((name, f"{own:,.0f}", f"{own / ours:.1f}", f"{len(rows)}", f"{runs}"))
     return markdown_table(("method", "CPU ms/row", "against ours", "rows", "runs"), lines, padded=True)
 
@@ -172,16 +172,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the table."""
     args = _parser().parse_args(arguments)
     labelled = load_quotesum(args.data).answers if args.data else load_support_rows(EVERYDAY_ROWS)
-    records = [one.record for one in labelled[: args.rows]]
+    records = [answer.record for answer in labelled[: args.rows]]
     model: BenchmarkModel = NamedModel(args.model) if args.model else RandomModel(args.shape)
     lengths = [len(row.token_ids) for row in map(model.encoder().encode, records)]
     print(machine_description())
     print(f"{model}, one thread; {len(lengths)} rows, {mean(lengths):.0f} tokens per row", flush=True)
     with torch_threads(1), tempfile.TemporaryDirectory() as folder:
         tokenizer = AutoTokenizer.from_pretrained(args.model or BUNDLED_MODEL)
-        found = {name: RowTimes(run) for name, run in methods(model, tokenizer, Path(folder))}
-        measure([*found.values()], records, rounds=args.rounds, limit=args.limit)
-    print(table(found))
+        timers = {name: RowTimes(run) for name, run in methods(model, tokenizer, Path(folder))}
+        measure([*timers.values()], records, rounds=args.rounds, limit=args.limit)
+    print(table(timers))
     return 0
 
 

@@ -210,7 +210,7 @@ def support_lines(
     """
     spans, failed = flagged_spans(answers, attributor)
     if not spans:
-        reasons = sorted({one.reason for one in failed})
+        reasons = sorted({failure.reason for failure in failed})
         raise DataError(f"data file {data} should have answers that can be audited, has none: {reasons}")
     rows = len(answers) - len(failed)
     yield one_line(f"{data.name}: {len(spans)} spans of {rows} answers, {attributor.method.name}")
@@ -225,8 +225,8 @@ def support_lines(
         own = [span for span in spans if span.truth.supported is supported]
         if own:
             yield f"{text}: {_share(own, *levels)}%"
-    for one in failed:
-        yield f"row {one.row} failed and is left out: {one.reason}"
+    for failure in failed:
+        yield f"row {failure.row} failed and is left out: {failure.reason}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

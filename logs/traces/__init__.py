@@ -35,7 +35,7 @@ class FileRecord:
     item: int | None = None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it stands, for messages."""
         return f"line {self.line}" if self.item is None else f"line {self.line}, item {self.item}"
 
@@ -97,7 +97,7 @@ def _with_lists(value: object) -> object:
         numbers = [key for key in value if key]
         if numbers and all(key.isdecimal() and key.isascii() and len(key) <= _LONGEST_NUMBER for key in numbers):
             return [_with_lists(value[key]) for key in sorted(numbers, key=int)]
-        return {key: _with_lists(one) for key, one in value.items()}
+        return {key: _with_lists(item) for key, item in value.items()}
     if isinstance(value, list):
         return [nested(item) if isinstance(item, dict) else item for item in value]
     return value
@@ -105,10 +105,10 @@ def _with_lists(value: object) -> object:
 
 def by_name(record: Mapping[str, object]) -> dict[str, str]:
     """The names of a record in snake case, each with the name as it stands."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in record:
-        found.setdefault(in_snake_case(name), name)
-    return found
+        names.setdefault(in_snake_case(name), name)
+    return names
 
 
 @lru_cache(maxsize=4096)
@@ -225,30 +225,30 @@ def object_of(value: object) -> Record:
 def objects_in(value: object) -> Iterator[Record]:
     """The objects of a list, also of one that stands as JSON in a text; none in anything else."""
     value = parsed(value)
-    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
+    yield from (item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict))
 
 
 def otlp_attributes(value: object) -> dict[str, object]:
     """Attributes as an object, whether they are a list of keys and values or an object already."""
     if isinstance(value, dict):
         return dict(value)
-    return {one["key"]: _otlp_value(one.get("value")) for one in objects_in(value) if isinstance(one.get("key"), str)}  # type: ignore[misc]
+    return {kv["key"]: _otlp_value(kv.get("value")) for kv in objects_in(value) if isinstance(kv.get("key"), str)}  # type: ignore[misc]
 
 
 def _otlp_value(value: object) -> object:
     if not isinstance(value, dict):
         return value
-    for name, one in value.items():
+    for name, content in value.items():
         kind = name.replace("_", "").lower()
-        values = one.get("values") if isinstance(one, dict) else None
-        if kind == "intvalue" and isinstance(one, str):
-            return int(one) if _INTEGER.fullmatch(one) else one
+        values = content.get("values") if isinstance(content, dict) else None
+        if kind == "intvalue" and isinstance(content, str):
+            return int(content) if _INTEGER.fullmatch(content) else content
         if kind == "arrayvalue":
             return [_otlp_value(item) for item in values] if isinstance(values, list) else []
         if kind == "kvlistvalue":
             return otlp_attributes(values)
         if kind in ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue"):
-            return one
+            return content
     return None
 
 
@@ -324,7 +324,7 @@ def _literal(node: ast.expr) -> object:
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return [_literal(item) for item in items]
         case ast.Dict(keys=keys, values=values):
-            return {str(_literal(key)): _literal(one) for key, one in zip(keys, values, strict=True) if key is not None}
+            return {str(_literal(key)): _literal(val) for key, val in zip(keys, values, strict=True) if key is not None}
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
@@ -332,6 +332,6 @@ def _literal(node: ast.expr) -> object:
         case ast.Call(func=ast.Name(id="array"), args=[ast.List() as items]):
             return _literal(items)
         case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
-            return {"type": name} | {one.arg: _literal(one.value) for one in keywords if one.arg is not None}
+            return {"type": name} | {item.arg: _literal(item.value) for item in keywords if item.arg is not None}
         case _:
             raise ValueError("something that is no plain value of Python")

@@ -142,7 +142,7 @@ class SpooledTrace(NamedTuple):
     """
 
     file: int
-    place: str
+    location: str
     trace_id: str | None
     spans: list[Span] | RowFault
 
@@ -153,26 +153,26 @@ class TraceSpool:
 
     database: sqlite3.Connection
 
-    def add(self, file: int, place: str, entry: Span | RowFault) -> None:
+    def add(self, file: int, location: str, entry: Span | RowFault) -> None:
         """Keep a span, or the fault of a record that belongs to no known trace."""
         key = None if isinstance(entry, RowFault) else text_bytes(entry.trace_id)
-        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, place, entry))))
+        self.database.execute("INSERT INTO spans VALUES (?, ?)", (key, pickle.dumps((file, location, entry))))
 
     def traces(self) -> Iterator[SpooledTrace]:
         """Every trace once."""
         self.database.execute("CREATE INDEX by_trace ON spans (trace)")
         for first, trace, is_too_large in self.database.execute(_GROUPS, (MOST_SPANS, MOST_BYTES)):
-            file, place, entry = next(self._entries("rowid", first))
+            file, location, entry = next(self._entries("rowid", first))
             if isinstance(entry, RowFault):
-                yield SpooledTrace(file, place, None, entry)
+                yield SpooledTrace(file, location, None, entry)
             elif is_too_large:
-                yield SpooledTrace(file, place, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
+                yield SpooledTrace(file, location, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
             else:
-                yield SpooledTrace(file, place, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
+                yield SpooledTrace(file, location, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
 
     def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
-        found = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
-        return (pickle.loads(entry) for (entry,) in found)
+        rows = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
+        return (pickle.loads(entry) for (entry,) in rows)
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def tree_of(spans: Sequence[Span]) -> Tree:
         known = kept.get(key := number if span.span_id is None else span.span_id)
         if known is None or span.output is not None or known.output is None:
             kept[key] = span
-    spans = sorted(kept.values(), key=lambda one: (not one.is_trace, one.started_at is None, one.started_at or 0))
+    spans = sorted(kept.values(), key=lambda span: (not span.is_trace, span.started_at is None, span.started_at or 0))
     positions = {span.span_id: position for position, span in enumerate(spans) if span.span_id is not None}
     parents: list[int | None] = []
     for position, span in enumerate(spans):
@@ -284,7 +284,7 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
 
 def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
     """The fault of passages of which only ids were logged; None where all have texts."""
-    missing = sum(one.text is None for one in passages)
+    missing = sum(document.text is None for document in passages)
     message = (
         f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
         "attribeam import, or log the texts"
@@ -309,19 +309,19 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
     if row.answer is None:
         failed = any(span.failed for span in ([tree.root] if tree.root else tree.spans))
         reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
-        found = "has none because it failed; leave failed traces out of the export"
-        found = found if failed else at_root("answer", "output")
-        return fault(reason, "answer", f"trace should have an answer, {found}")
+        lack = "has none because it failed; leave failed traces out of the export"
+        lack = lack if failed else at_root("answer", "output")
+        return fault(reason, "answer", f"trace should have an answer, {lack}")
     if row.question is None:
         return fault(Reason.MISSING_VALUE, "question", f"trace should have a question, {at_root('question', 'input')}")
     if not row.passages:
         has_tools = not options.tool_outputs and any(_tool_outputs(tree))
         kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
-        found = f"no retriever returned any (its spans are: {kinds}), no other place has {', '.join(SOURCE_KEYS)}, and "
-        found += "no prompt marks any; name them with --passages-path"
-        found = "--passages-path finds none" if paths.passages else found
-        found += ", or take what tools returned with --tool-outputs" if has_tools else ""
-        return fault(Reason.NO_PASSAGES, "passages", f"trace should have passages, {found}")
+        lack = f"no retriever returned any (its spans are: {kinds}), no other place has {', '.join(SOURCE_KEYS)}, and "
+        lack += "no prompt marks any; name them with --passages-path"
+        lack = "--passages-path finds none" if paths.passages else lack
+        lack += ", or take what tools returned with --tool-outputs" if has_tools else ""
+        return fault(Reason.NO_PASSAGES, "passages", f"trace should have passages, {lack}")
     return passage_text_fault(row.passages)
 
 
@@ -360,17 +360,17 @@ def _answer(tree: Tree, paths: PathSet) -> str | None:
 
 def _passages(tree: Tree, options: TraceOptions, texts: Texts, paths: PathSet) -> tuple[Document, ...] | None:
     if paths.passages:
-        found = once_each(documents_of(paths.passages(document_of_trace(tree))) or ())
+        documents = once_each(documents_of(paths.passages(document_of_trace(tree))) or ())
     else:
-        found = _retrieved(tree, options.retrievals) or ()
+        documents = _retrieved(tree, options.retrievals) or ()
     if options.tool_outputs:
-        found = (*found, *once_each(_tool_outputs(tree)))
-    if not found:
+        documents = (*documents, *once_each(_tool_outputs(tree)))
+    if not documents:
         return None
     retrieving = [span for span in tree.spans if span.role in _RETRIEVING]
-    logged = (one for span in retrieving for one in (*_documents(span), *span.inputs_reranked))
-    own = {one.passage_id: one for one in logged if one.passage_id and one.text is not None}
-    return with_texts(with_texts(found, own.get), texts)
+    logged = (document for span in retrieving for document in (*_documents(span), *span.inputs_reranked))
+    by_id = {doc.passage_id: doc for doc in logged if doc.passage_id and doc.text is not None}
+    return with_texts(with_texts(documents, by_id.get), texts)
 
 
 def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
@@ -385,7 +385,7 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     rerankers = {position for position in gave if tree.spans[position].role is Role.RERANKER}
     below = tree.below(gave)
     are_reranked = among(
-        [one for position in rerankers for one in (*tree.spans[position].inputs_reranked, *gave[position])]
+        [document for position in rerankers for document in (*tree.spans[position].inputs_reranked, *gave[position])]
     )
     kept = [
         position
@@ -397,17 +397,17 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
         sources = (documents_of(at(side, key)) for side in sides for key in SOURCE_KEYS)
         return next(filter(None, sources), None)
     chosen = {"first": kept[:1], "last": kept[-1:]}.get(which, kept)
-    found = tuple(one for position in chosen for one in gave[position])
-    return found if len(chosen) == 1 else once_each(found)  # the answer may count those of one
+    documents = tuple(document for position in chosen for document in gave[position])
+    return documents if len(chosen) == 1 else once_each(documents)  # the answer may count those of one
 
 
 def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]:
     """Every place where a span retrieved one of the passages: by its text, or by its id where none was logged."""
-    texts = {one.text: index for index, one in reversed([*enumerate(passages)])}
-    ids = {one.passage_id: index for index, one in reversed([*enumerate(passages)])}
+    texts = {document.text: index for index, document in reversed([*enumerate(passages)])}
+    ids = {document.passage_id: index for index, document in reversed([*enumerate(passages)])}
     for span in tree.spans:
-        for position, one in enumerate(_documents(span) if span.role in _RETRIEVING else ()):
-            index = ids.get(one.passage_id) if one.text is None else texts.get(one.text)
+        for position, document in enumerate(_documents(span) if span.role in _RETRIEVING else ()):
+            index = ids.get(document.passage_id) if document.text is None else texts.get(document.text)
             if index is not None and span.span_id is not None:
                 yield Retrieval(span.span_id, position, index)
 
@@ -432,11 +432,11 @@ def _tool_outputs(tree: Tree) -> Iterator[Document]:
     """What tools returned: their spans, or else the messages of tools after the last question."""
     tools = [span for span in tree.spans if span.role is Role.TOOL]
     for span in tools:
-        found = documents_of(span.output) or ()
-        if span.output and str(span.output).strip() and (not found or any(one.text is None for one in found)):
-            found = (Document(json.dumps(span.output, ensure_ascii=False, default=str)),)
-        for one in found:
-            yield one._replace(title=one.title or span.name or None, passage_id=one.passage_id or span.span_id)
+        results = documents_of(span.output) or ()
+        if span.output and str(span.output).strip() and (not results or any(item.text is None for item in results)):
+            results = (Document(json.dumps(span.output, ensure_ascii=False, default=str)),)
+        for item in results:
+            yield item._replace(title=item.title or span.name or None, passage_id=item.passage_id or span.span_id)
     if not tools:
         talks = (span.input for span in tree.spans if span.role in _SPEAKING and messages_of(span.input) is not None)
         yield from tool_passages(text for asked in map(question_of, talks) if asked for text in asked.tool_texts)
@@ -444,7 +444,7 @@ def _tool_outputs(tree: Tree) -> Iterator[Document]:
 
 def tool_passages(messages: Iterable[Message]) -> Iterator[Document]:
     """What tools said in a conversation, each text once."""
-    yield from dict.fromkeys(Document(one.text, one.name) for one in messages if one.text.strip())
+    yield from dict.fromkeys(Document(message.text, message.name) for message in messages if message.text.strip())
 
 
 def document_of_trace(tree: Tree) -> dict[str, object]:
@@ -458,7 +458,7 @@ def document_of_trace(tree: Tree) -> dict[str, object]:
             "input": span.input,
             "output": span.output,
             "metadata": span.metadata,
-            "documents": [one._asdict() for one in span.documents or ()],
+            "documents": [document._asdict() for document in span.documents or ()],
         }
         for span in tree.spans
         if not span.is_trace

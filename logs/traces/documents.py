@@ -90,13 +90,13 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     if columns is not None:
         return columns
     for key in LIST_KEYS:
-        one = value.get(key)
-        if isinstance(one, list | dict) or (isinstance(one, str) and depth == 0):
-            found = documents_of(one, depth + 1)
-            if found is not None:
-                return found
-    own = document_of(value)
-    return (own,) if own is not None and own.text else _by_ids(value)
+        member = value.get(key)
+        if isinstance(member, list | dict) or (isinstance(member, str) and depth == 0):
+            documents = documents_of(member, depth + 1)
+            if documents is not None:
+                return documents
+    document = document_of(value)
+    return (document,) if document is not None and document.text else _by_ids(value)
 
 
 def document_of(value: object) -> Document | None:
@@ -113,15 +113,15 @@ def document_of(value: object) -> Document | None:
     for key in _INNER_KEYS:
         inner = value.get(key)
         if isinstance(inner, dict):
-            found = document_of(inner)
-            if found is not None:
+            document = document_of(inner)
+            if document is not None:
                 own_id = text_or_none(first_of(value, _ID_KEYS))
                 score = number_or_none(first_of(value, _SCORE_KEYS))
-                return found._replace(passage_id=found.passage_id or own_id, score=_either(found.score, score))
+                return document._replace(passage_id=document.passage_id or own_id, score=_either(document.score, score))
     metadata = object_of(first_of(value, ("metadata", "meta")))
     named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
-    texts = (one if isinstance(one, str) else content_text(one) or None for one in named)
-    text = next((one for one in texts if one is not None), None)
+    texts = (content if isinstance(content, str) else content_text(content) or None for content in named)
+    text = next((text for text in texts if text is not None), None)
     passage_id = text_or_none(first_of(value, _ID_KEYS)) or text_or_none(first_of(metadata, _METADATA_ID_KEYS))
     if text is not None and passage_id is None:
         passage_id = text_or_none(first_of(value, _METADATA_ID_KEYS))
@@ -136,69 +136,69 @@ def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
     """The documents in order, each once: the same id and text, or only the id where one of the two has no text."""
     kept: dict[tuple[str | None, str | None], Document] = {}
     with_text = set[str]()
-    for one in documents:
-        if one.text is None and one.passage_id in with_text:
+    for document in documents:
+        if document.text is None and document.passage_id in with_text:
             continue
-        if one.text is not None and one.passage_id:
-            with_text.add(one.passage_id)
-            kept.pop((one.passage_id, None), None)
-        kept.setdefault((one.passage_id, one.text), one)
+        if document.text is not None and document.passage_id:
+            with_text.add(document.passage_id)
+            kept.pop((document.passage_id, None), None)
+        kept.setdefault((document.passage_id, document.text), document)
     return tuple(kept.values())
 
 
 def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
     """Tells whether at least one document is among ``others``: by its text, or by its id where one has no text."""
-    texts = {one.text for one in others if one.text}
-    ids = {one.passage_id for one in others if one.passage_id}
-    textless = {one.passage_id for one in others if one.passage_id and not one.text}
+    texts = {other.text for other in others if other.text}
+    ids = {other.passage_id for other in others if other.passage_id}
+    textless = {other.passage_id for other in others if other.passage_id and not other.text}
     return lambda documents: any(
-        one.text in texts or one.passage_id in (textless if one.text else ids) for one in documents
+        document.text in texts or document.passage_id in (textless if document.text else ids) for document in documents
     )
 
 
 def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, ...]:
     """The documents with the text and title that ``texts`` has under the id of one that has no text."""
-    pairs = ((one, texts(one.passage_id or "") if one.text is None else None) for one in documents)
+    pairs = ((doc, texts(doc.passage_id or "") if doc.text is None else None) for doc in documents)
     return tuple(
-        one if known is None else one._replace(text=known.text, title=one.title or known.title) for one, known in pairs
+        doc if known is None else doc._replace(text=known.text, title=doc.title or known.title) for doc, known in pairs
     )
 
 
 def _of_text(text: str) -> Document:
     value = parsed(text)
-    if isinstance(value, dict) and value.keys() <= _BESIDE_TEXT and (found := document_of(value)) and found.text:
-        return found
+    if isinstance(value, dict) and value.keys() <= _BESIDE_TEXT and (document := document_of(value)) and document.text:
+        return document
     return Document(unprinted(text, _PRINTED_DOCUMENT))
 
 
 def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None:
     """The documents of a list, an empty one for each null; None where an item is none, or all are null."""
-    if items and all(isinstance(one, list) for one in items) and not any(map(_of_tuple, items)):
-        lists = [documents_of(one, depth + 1) for one in items]
-        return None if None in lists else tuple(one for some in lists for one in some or ())
+    if items and all(isinstance(item, list) for item in items) and not any(map(_of_tuple, items)):
+        lists = [documents_of(item, depth + 1) for item in items]
+        return None if None in lists else tuple(document for documents in lists for document in documents or ())
     if items and all(map(is_nothing, items)):
         return None
     documents = [
-        Document("") if is_nothing(one) else _of_tuple(one) if isinstance(one, list) else document_of(one)
-        for one in items
+        Document("") if is_nothing(item) else _of_tuple(item) if isinstance(item, list) else document_of(item)
+        for item in items
     ]
-    return None if None in documents else tuple(one for one in documents if one is not None)
+    return None if None in documents else tuple(document for document in documents if document is not None)
 
 
 def _of_tuple(item: object) -> Document | None:
     """The document of a pair or triple of text or document, score, id, title or metadata; None where it is no such."""
     if not isinstance(item, list) or not 2 <= len(item) <= 4:
         return None
-    texts = [one for one in item if isinstance(one, str)]
-    objects = [one for one in item if isinstance(one, dict)]
-    scores = [one for one in item if isinstance(one, int | float) and not isinstance(one, bool)]
+    texts = [part for part in item if isinstance(part, str)]
+    objects = [part for part in item if isinstance(part, dict)]
+    scores = [part for part in item if isinstance(part, int | float) and not isinstance(part, bool)]
     score = float(scores[0]) if scores else None
     if not texts and len(objects) == 1 and scores:
         return document_of({"document": objects[0], "score": score})
     if len(texts) == 1 and len(scores) + len(objects) == len(item) - 1:
-        own = _of_text(texts[0])
-        about = document_of({"text": own.text, "metadata": objects[0]}) if objects else own
-        return own if about is None else about._replace(score=_either(score, about.score))
+        document = _of_text(texts[0])
+        about = document_of({"text": document.text, "metadata": objects[0]}) if objects else document
+        return document if about is None else about._replace(score=_either(score, about.score))
     if len(texts) == 2 and len(scores) == len(item) - 2 and " " in texts[1].strip() and " " not in texts[0].strip():
         return Document(texts[1], None, texts[0], score)
     if len(item) == 2 and len(texts) == 1 and isinstance(item[0], str) and _are_texts(item[1]):
@@ -212,27 +212,27 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
     def parallel(names: Iterable[str], size: int) -> list[object]:
         """The first of these columns that has one value per text; nulls where there is none."""
         columns = (_column(value.get(name)) for name in names)
-        return next((one for one in columns if one is not None and len(one) == size), [None] * size)
+        return next((column for column in columns if column is not None and len(column) == size), [None] * size)
 
     for key in _COLUMN_TEXTS:
         texts = _column(value.get(key))
         if texts and all(map(_are_texts, texts)):
-            texts = ["".join(one) for one in texts if isinstance(one, list)]
+            texts = ["".join(parts) for parts in texts if isinstance(parts, list)]
         if texts and any(texts) and all(text is None or isinstance(text, str) for text in texts):
             ids, titles = parallel(_COLUMN_IDS, len(texts)), parallel(_COLUMN_TITLES, len(texts))
             metadata = _column(value.get("metadatas")) or []
             if not any(titles) and len(metadata) == len(texts):
-                titles = [at(one, "title") for one in metadata]
-            blank = None if any(one is not None for one in ids) else ""
+                titles = [at(item, "title") for item in metadata]
+            blank = None if any(passage_id is not None for passage_id in ids) else ""
             return tuple(
-                Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(own))
-                for text, title, own in zip(texts, titles, ids, strict=True)
+                Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(passage_id))
+                for text, title, passage_id in zip(texts, titles, ids, strict=True)
             )
     return None
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
 def _column(value: object) -> list[object] | None:
@@ -246,16 +246,16 @@ def _by_ids(value: Mapping[str, object]) -> tuple[Document, ...] | None:
     if not value or any(key.lower() in _NO_IDS or key in _BESIDE_TEXT or key in LIST_KEYS for key in value):
         return None
     documents = []
-    for key, one in value.items():
-        document = document_of(one)
-        if document is None or not document.text or (isinstance(one, str) and len(one.split()) < 3):
+    for key, entry in value.items():
+        document = document_of(entry)
+        if document is None or not document.text or (isinstance(entry, str) and len(entry.split()) < 3):
             return None
         documents.append(document._replace(passage_id=key))
     return tuple(documents)
 
 
-def _either(one: float | None, other: float | None) -> float | None:
-    return other if one is None else one
+def _either(first: float | None, second: float | None) -> float | None:
+    return second if first is None else first
 
 
 class PromptParts(NamedTuple):
@@ -317,7 +317,7 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     lines = prompt.split("\n")
     block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
     if block is None:
-        block = "\n".join(f"<doc>{one}</doc>" for one in _tagged(prompt, _ITEM)) or None
+        block = "\n".join(f"<doc>{item}</doc>" for item in _tagged(prompt, _ITEM)) or None
     if block is None:  # what stands between two lines of dashes, or behind the only one
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
         ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
@@ -349,8 +349,8 @@ def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
 
 def _label(line: str) -> str | None:
     """The label of a part with 0 for its number."""
-    found = _LABEL.match(line)
-    return _DIGITS.sub("0", found.group().strip()) if found else None
+    label = _LABEL.match(line)
+    return _DIGITS.sub("0", label.group().strip()) if label else None
 
 
 def _under(lines: Sequence[str], kind: str) -> str | None:
@@ -380,7 +380,7 @@ def _requested(lines: Sequence[str]) -> str | None:
 def _split(block: str) -> list[str]:
     items = [*_tagged(block, _ITEM)]
     if items:
-        return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
+        return _stripped([next(_tagged(item, _ITEM_TEXT), item) for item in items])
     lines = block.strip().split("\n")
     if first := _label(lines[0]):  # a passage may have a numbered list itself
         labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]

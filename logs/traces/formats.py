@@ -27,7 +27,7 @@ from attribeam.logs.traces.documents import Document, document_of, documents_of
 from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.schemas import Reason, RowFault
 
-_USUAL_PLACES = {
+_USUAL_PATHS = {
     "trace_id": "context.trace_id trace_id traceId",
     "span_id": "context.span_id span_id spanId",
     "parent_id": "parent_id parent_span_id parentSpanId",
@@ -56,8 +56,8 @@ class SpanFormat:
         opened: gives a record for each span in a record of an export; none for one of another kind, such as a score.
         wrappers: keys of an object that is no record itself, but has a list of them.
         no_trace_id: what is wrong with a span that names no trace.
-        places: dotted paths to the members of a span, the first that leads to a value counts, where they are not
-            ``_USUAL_PLACES``. What ``opened`` says of ``role``, ``documents`` and ``inputs_reranked`` counts as it is.
+        paths: dotted paths to the members of a span, the first that leads to a value counts, where they are not
+            ``_USUAL_PATHS``. What ``opened`` says of ``role``, ``documents`` and ``inputs_reranked`` counts as it is.
         roles: by the kind of a span, which ``kind_case`` spells as the store does.
         other_role: of all other kinds.
         named_roles: kinds of spans, what their name may hold, and the role that this says.
@@ -66,7 +66,7 @@ class SpanFormat:
     opened: Callable[[Record], Iterable[Record]]
     wrappers: tuple[str, ...]
     no_trace_id: str
-    places: Mapping[str, str]
+    paths: Mapping[str, str]
     roles: Mapping[str, Role]
     other_role: Role = Role.OTHER
     named_roles: tuple[tuple[tuple[str, ...], str, Role], ...] = ()
@@ -77,19 +77,19 @@ class SpanFormat:
 
         A ``RowFault`` that is raised is that of the record; each names the field.
         """
-        for one in self.opened(record):
+        for span in self.opened(record):
             try:
-                yield self._span(one)
+                yield self._span(span)
             except RowFault as error:
                 yield error
 
-    def _span(self, one: Record) -> Span:
+    def _span(self, record: Record) -> Span:
         def value(member: str) -> object:
-            found: object = None
-            for path in _paths(self.places.get(member, _USUAL_PLACES[member])):
-                if not is_nothing(found := at(one, *path)):
+            content: object = None
+            for path in _paths(self.paths.get(member, _USUAL_PATHS[member])):
+                if not is_nothing(content := at(record, *path)):
                     break
-            return found
+            return content
 
         def text(member: str) -> str | None:
             return text_or_none(value(member))
@@ -99,7 +99,7 @@ class SpanFormat:
             raise RowFault(Reason.MISSING_VALUE, self.no_trace_id, column="trace_id")
         if isinstance(status, dict):
             status = first_of(status, ("status_code", "code"))
-        role, documents, reranked = map(one.get, ("role", "documents", "inputs_reranked"))  # ours, or the record's own
+        role, documents, reranked = map(record.get, ("role", "documents", "inputs_reranked"))  # ours, or the record's
         kind, name = self.kind_case(text("kind") or ""), text("name") or ""
         named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
         return Span(
@@ -119,14 +119,14 @@ class SpanFormat:
             model=text("model"),
             session_id=text("session_id"),
             failed=status in _ERRORS,
-            is_trace=one.get("is_trace") is True,
+            is_trace=record.get("is_trace") is True,
             is_root=bool(parent_id) and str(value("is_root")).lower() in ("true", "1"),
         )
 
 
 @cache
-def _paths(places: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(one.split(".")) for one in places.split())
+def _paths(paths: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(path.split(".")) for path in paths.split())
 
 
 def _langfuse_spans(record: Record) -> Iterator[Record]:
@@ -138,11 +138,11 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
         trace_id = text_or_none(record.get("id"))
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, "trace should have an id, has none; export the field", column="id")
-        kept = {name: one for name, one in record.items() if name not in ("model", "level", "end_time", "endTime")}
+        kept = {name: value for name, value in record.items() if name not in ("model", "level", "end_time", "endTime")}
         sides = {side: parsed(record.get(side)) for side in ("input", "output")}
         own = {"id": f"trace {trace_id}", "trace_id": trace_id, "type": "TRACE", "start_time": record.get("timestamp")}
         yield {**kept, **own, **sides, "is_trace": True}
-        yield from (_observation({**one, "trace_id": trace_id}) for one in objects_in(record.get("observations")))
+        yield from (_observation({**item, "trace_id": trace_id}) for item in objects_in(record.get("observations")))
     elif is_observation or "files" not in record:
         yield _observation(record)
 
@@ -157,7 +157,7 @@ LANGFUSE = SpanFormat(
     opened=_langfuse_spans,
     wrappers=("data", "traces"),
     no_trace_id="observation should have a trace_id, has none; export the field",
-    places={
+    paths={
         "trace_id": "trace_id traceId",
         "span_id": "id",
         "parent_id": "parent_observation_id parentObservationId",
@@ -183,7 +183,7 @@ def _langsmith_runs(
     record: Record, trace_id: str | None = None, parent_id: str | None = None, depth: int = 0
 ) -> Iterator[Record]:
     """A run, and its children where it holds them. ``dotted_order`` names its trace and its parents, too."""
-    order = [one.rpartition("Z")[2] for one in str(record.get("dotted_order") or "").split(".") if "Z" in one]
+    order = [part.rpartition("Z")[2] for part in str(record.get("dotted_order") or "").split(".") if "Z" in part]
     span_id = text_or_none(first_of(record, ("id", "run_id"))) or (order[-1] if order else None)
     parents = parsed(record.get("parent_run_ids"))
     last_parent = text_or_none(parents[-1]) if isinstance(parents, list) and parents else None
@@ -201,15 +201,15 @@ def _langsmith_runs(
         "metadata": parsed(at(parsed(record.get("extra")), "metadata")) or parsed(record.get("metadata")),
         "status": "error" if record.get("error") else record.get("status"),
     }
-    for one in objects_in(record.get("child_runs")) if depth < _DEEPEST else ():
-        yield from _langsmith_runs(one, trace_id, span_id, depth + 1)
+    for run in objects_in(record.get("child_runs")) if depth < _DEEPEST else ():
+        yield from _langsmith_runs(run, trace_id, span_id, depth + 1)
 
 
 LANGSMITH = SpanFormat(
     opened=_langsmith_runs,
     wrappers=("runs", "data", "items"),
     no_trace_id="run should have a trace_id, has none; export the field",
-    places={
+    paths={
         **_OWN_IDS,
         "kind": "run_type",
         "model": "metadata.ls_model_name",
@@ -232,7 +232,7 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
     info = object_of(record.get("info") or record.get("trace_info")) or record
     data = parsed(record.get("data"))
     spans = parsed(data.get("spans") if isinstance(data, dict) else record.get("spans"))
-    ids = (first_of(one, ("trace_id", "request_id")) for one in (info, record))
+    ids = (first_of(source, ("trace_id", "request_id")) for source in (info, record))
     trace_id = next(filter(None, map(text_or_none, ids)), None)
     if trace_id is None:
         raise RowFault(Reason.MISSING_VALUE, MLFLOW.no_trace_id, column="trace_id")
@@ -240,17 +240,17 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
         message = "trace should have spans, has none; export it with them, as search_traces(include_spans=True) does"
         raise RowFault(Reason.INCOMPLETE_TRACE, message, column="spans")
     session = object_of(info.get("trace_metadata") or info.get("request_metadata")).get("mlflow.trace.session")
-    for one in objects_in(spans):
-        own = {name: parsed(value) for name, value in object_of(one.get("attributes")).items()}
+    for span in objects_in(spans):
+        own = {name: parsed(value) for name, value in object_of(span.get("attributes")).items()}
         given, gave = own.get("mlflow.spanInputs"), own.get("mlflow.spanOutputs")
         yield {
-            **one,
+            **span,
             "trace_id": trace_id,
-            "span_id": _shown_id(at(one, "context", "span_id") or one.get("span_id")),
-            "parent_id": _shown_id(one.get("parent_span_id") or one.get("parent_id")),
-            "kind": text_or_none(own.get("mlflow.spanType")) or one.get("span_type"),
-            "input": parsed(one.get("inputs")) if given is None else given,
-            "output": parsed(one.get("outputs")) if gave is None else gave,
+            "span_id": _shown_id(at(span, "context", "span_id") or span.get("span_id")),
+            "parent_id": _shown_id(span.get("parent_span_id") or span.get("parent_id")),
+            "kind": text_or_none(own.get("mlflow.spanType")) or span.get("span_type"),
+            "input": parsed(span.get("inputs")) if given is None else given,
+            "output": parsed(span.get("outputs")) if gave is None else gave,
             "metadata": {name: value for name, value in own.items() if not name.startswith("mlflow.span")},
             "model": own.get("mlflow.llm.model") or own.get("mlflow.chat.model"),
             "session_id": session,
@@ -269,7 +269,7 @@ MLFLOW = SpanFormat(
     opened=_mlflow_spans,
     wrappers=("traces", "data"),
     no_trace_id="trace should have a trace_id or request_id, has none",
-    places=_OWN_IDS,
+    paths=_OWN_IDS,
     roles={
         **dict.fromkeys(("LLM", "CHAT_MODEL"), Role.MODEL),
         "RETRIEVER": Role.RETRIEVER,
@@ -284,7 +284,7 @@ MLFLOW = SpanFormat(
 _NO_TRACE_ID = "span should name its trace in context.trace_id or trace_id, names none"
 _MESSAGES_EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
-_SPOKEN_EVENTS = {f"gen_ai.{one}.message": one for one in ("system", "user", "assistant", "tool")} | {
+_SPOKEN_EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")} | {
     "gen_ai.choice": "assistant"
 }
 """Events of conventions up to 1.36, one for each message, and by whom."""
@@ -305,11 +305,11 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
     spans: list[Record] = [record]
     if not record.keys().isdisjoint(_OTLP_LISTS[0]):
         for names in _OTLP_LISTS:
-            lists = (next((items for name in names if isinstance(items := one.get(name), list)), ()) for one in spans)
+            lists = (next((items for name in names if isinstance(items := span.get(name), list)), ()) for span in spans)
             spans = [item for items in lists for item in items if isinstance(item, dict)]
         spans = [{**span, "attributes": _whole_attributes(span)} for span in spans]
     for span in spans:
-        whole = nested({name: _opened_cell(name, one) for name, one in span.items()})
+        whole = nested({name: _opened_cell(name, cell) for name, cell in span.items()})
         attributes = whole.get("attributes")
         trace_id = text_or_none(at(whole, "context", "trace_id") or whole.get("trace_id") or whole.get("traceId"))
         if trace_id is not None and not trace_id.strip("0x"):
@@ -344,7 +344,7 @@ def _whole_attributes(span: Record) -> dict[str, object]:
             listed = messages.setdefault(f"gen_ai.{side}.messages", [])
             listed.append({"role": _SPOKEN_EVENTS[name], "content": content})
         elif name in _RESULT_EVENTS:
-            result = {key.removeprefix(f"{name}."): one for key, one in own.items()}
+            result = {key.removeprefix(f"{name}."): value for key, value in own.items()}
             documents.append({**result, "metadata": result.get("metadata") or result.get("entity")})
     if documents:
         whole["gen_ai.retrieval.documents"] = documents
@@ -377,13 +377,13 @@ def _openinference_spans(record: Record) -> Iterator[Record]:
 
 def _openinference_value(attributes: Record, side: str) -> object:
     """What a span was given or gave. Its MIME type says whether a text is JSON; without one, its first character."""
-    found = at(attributes, side)
-    if not isinstance(found, dict):
-        return parsed(found)
-    value, mime = found.get("value"), found.get("mime_type")
+    content = at(attributes, side)
+    if not isinstance(content, dict):
+        return parsed(content)
+    value, mime = content.get("value"), content.get("mime_type")
     if isinstance(value, str) and mime in (None, "", "application/json", "JSON", "json"):
         return parsed(value)
-    return value if value is not None else found.get("")
+    return value if value is not None else content.get("")
 
 
 def _listed_documents(value: object) -> tuple[Document, ...]:
@@ -395,7 +395,7 @@ OPENINFERENCE = SpanFormat(
     opened=_openinference_spans,
     wrappers=("data", "spans"),
     no_trace_id=_NO_TRACE_ID,
-    places={
+    paths={
         "metadata": "attributes.metadata",
         "model": "attributes.llm.model_name",
         "session_id": "attributes.session.id",
@@ -456,7 +456,7 @@ OTEL_GENAI = SpanFormat(
     opened=_otel_spans,
     wrappers=("data", "spans"),
     no_trace_id=_NO_TRACE_ID,
-    places={
+    paths={
         "metadata": "attributes",
         "model": "attributes.gen_ai.response.model attributes.gen_ai.request.model",
         "session_id": "attributes.gen_ai.conversation.id",

@@ -71,25 +71,25 @@ def messages_of(value: object) -> list[Message] | None:
 
 def asked(messages: Sequence[Message]) -> Asked | None:
     """What the user asked last; None where no user speaks."""
-    last = max((index for index, one in enumerate(messages) if one.speaker is Speaker.USER), default=None)
+    last = max((index for index, message in enumerate(messages) if message.speaker is Speaker.USER), default=None)
     if last is None:
         return None
-    earlier = tuple(one for one in messages[:last] if one.speaker in (Speaker.USER, Speaker.ASSISTANT))
-    tools = tuple(one for one in messages[last:] if one.speaker is Speaker.TOOL)
+    earlier = tuple(message for message in messages[:last] if message.speaker in (Speaker.USER, Speaker.ASSISTANT))
+    tools = tuple(message for message in messages[last:] if message.speaker is Speaker.TOOL)
     return Asked(messages[last].text, earlier, tools)
 
 
 def answered(messages: Sequence[Message]) -> str | None:
     """The last message of the assistant, unless the user or a tool has spoken since."""
-    spoken = [one for one in messages if one.speaker is not Speaker.SYSTEM]
-    return spoken[-1].text if spoken and spoken[-1].speaker is Speaker.ASSISTANT else None
+    dialogue = [message for message in messages if message.speaker is not Speaker.SYSTEM]
+    return dialogue[-1].text if dialogue and dialogue[-1].speaker is Speaker.ASSISTANT else None
 
 
 def with_history(question: Asked, count: int) -> str:
     """The question behind the last ``count`` messages before it, each on lines of its own under its speaker."""
     earlier = question.earlier[-count:] if count else ()
     names = {Speaker.USER: "User", Speaker.ASSISTANT: "Assistant"}
-    lines = [f"{names[one.speaker]}: {one.text}" for one in earlier]
+    lines = [f"{names[message.speaker]}: {message.text}" for message in earlier]
     return "\n".join([*lines, f"User: {question.question}"]) if lines else question.question
 
 
@@ -100,7 +100,7 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
     if depth > _DEEPEST:
         return ""
     if isinstance(content, list):
-        texts = [content_text(one, glue, depth + 1) for one in content]
+        texts = [content_text(part, glue, depth + 1) for part in content]
         return glue.join(text for text in texts if text)
     if not isinstance(content, dict):
         return ""
@@ -114,22 +114,22 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
     return ""
 
 
-def _messages_in(one: object) -> list[Message] | None:
+def _messages_in(entry: object) -> list[Message] | None:
     """The messages in an item of a list: one, or one per result of a tool; None where it is no message."""
-    if _is_pair(one):
-        one = {"role": one[0], "content": one[1]}  # type: ignore[index]
-    if isinstance(one, list) and len(one) == 1:
-        return _messages_in(one[0])
-    if not isinstance(one, dict):
+    if _is_pair(entry):
+        entry = {"role": entry[0], "content": entry[1]}  # type: ignore[index]
+    if isinstance(entry, list) and len(entry) == 1:
+        return _messages_in(entry[0])
+    if not isinstance(entry, dict):
         return None
-    item: Mapping[str, Any] = nested(one) if any("." in key for key in one) else one
+    item: Mapping[str, Any] = nested(entry) if any("." in key for key in entry) else entry
     inner = next((item[name] for name in ("message", "item") if isinstance(item.get(name), dict)), None)
     if inner is not None:
         item = inner
     elif isinstance(item.get("kwargs"), dict):
-        place = item.get("id")  # LangChain's: the last part of it is the class
+        path = item.get("id")  # LangChain's: the last part of it is the class
         item = {
-            "type": place[-1] if isinstance(place, list) and place else at(item, "kwargs", "type"),
+            "type": path[-1] if isinstance(path, list) and path else at(item, "kwargs", "type"),
             **item["kwargs"],
         }
     elif isinstance(item.get("data"), dict):
@@ -146,8 +146,8 @@ def _messages_in(one: object) -> list[Message] | None:
     )
     results = _tool_results(content)
     if results:
-        spoken = content_text(content)
-        return [*results, *([Message(speaker, spoken)] if spoken else [])]
+        text = content_text(content)
+        return [*results, *([Message(speaker, text)] if text else [])]
     name = item.get("name")
     text = content_text(content, "" if speaker is Speaker.ASSISTANT else "\n")
     return [Message(speaker, text, name if isinstance(name, str) else None)]
@@ -167,9 +167,9 @@ def _speaker(role: object) -> Speaker | None:
     return _SPEAKERS.get(role.lower()) if isinstance(role, str) else None
 
 
-def _is_pair(one: object) -> bool:
+def _is_pair(msg: object) -> bool:
     """A message as ("human", "text")."""
-    return isinstance(one, list) and len(one) == 2 and _speaker(one[0]) is not None and isinstance(one[1], str | list)
+    return isinstance(msg, list) and len(msg) == 2 and _speaker(msg[0]) is not None and isinstance(msg[1], str | list)
 
 
 QUESTION_KEYS = words(
@@ -209,9 +209,9 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
     if not isinstance(value, dict):
         return None
     for key in QUESTION_KEYS:
-        found = question_of(value[key], depth=depth + 1) if value.get(key) is not None else None
-        if found is not None:
-            return found if found.earlier else found._replace(earlier=_earlier(value, found.question))
+        question = question_of(value[key], depth=depth + 1) if value.get(key) is not None else None
+        if question is not None:
+            return question if question.earlier else question._replace(earlier=_earlier(value, question.question))
     return question_of(_only_value(value), depth=depth + 1)
 
 
@@ -230,7 +230,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
         return None
     if isinstance(value, list):
         messages = messages_of(value)
-        if messages is not None and not all(isinstance(one, dict) and _is_message_chunk(one) for one in value):
+        if messages is not None and not all(isinstance(item, dict) and _is_message_chunk(item) for item in value):
             return answered(messages)
         joined = joined_chunks(value)
         if joined is not None:
@@ -245,12 +245,12 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     if messages := messages_of([value]):
         return messages[-1].text
     for key in ANSWER_KEYS:
-        one = value.get(key)
-        while key in _CHOICES and isinstance(one, list) and one:
-            one = one[0]
-        found = answer_of(one, plain=isinstance(one, str), depth=depth + 1) if one is not None else None
-        if found is not None:
-            return found
+        member = value.get(key)
+        while key in _CHOICES and isinstance(member, list) and member:
+            member = member[0]
+        answer = answer_of(member, plain=isinstance(member, str), depth=depth + 1) if member is not None else None
+        if answer is not None:
+            return answer
     return answer_of(_only_value(value), depth=depth + 1)
 
 
@@ -259,48 +259,48 @@ def joined_chunks(items: Sequence[object]) -> str | None:
 
     Chunks without text, such as the last one with the usage, say nothing.
     """
-    pieces = [_piece(one) for one in items]
+    pieces = [_piece(item) for item in items]
     texts = [piece for piece in pieces if piece is not None]
     if not texts or (several_texts(items) and any(" " in text for text in texts)):
         return None
-    silent = (one for piece, one in zip(pieces, items, strict=True) if piece is None)
-    if not all(one is None or (isinstance(one, dict) and one.keys() & {"choices", "type", "usage"}) for one in silent):
+    silent = (bit for piece, bit in zip(pieces, items, strict=True) if piece is None)
+    if not all(bit is None or (isinstance(bit, dict) and bit.keys() & {"choices", "type", "usage"}) for bit in silent):
         return None
     return "".join(texts)
 
 
 def several_texts(items: Sequence[object]) -> bool:
     """Whether a list holds several texts of their own: a stream has white space at the edge of a chunk."""
-    texts = [one for one in items if isinstance(one, str)]
-    return 1 < len(texts) == len(items) and all(one == one.strip() for one in texts)
+    texts = [item for item in items if isinstance(item, str)]
+    return 1 < len(texts) == len(items) and all(text == text.strip() for text in texts)
 
 
-def _piece(one: object) -> str | None:
-    if isinstance(one, str):
-        return one
-    if not isinstance(one, dict):
+def _piece(chunk: object) -> str | None:
+    if isinstance(chunk, str):
+        return chunk
+    if not isinstance(chunk, dict):
         return None
-    choices = one.get("choices")
+    choices = chunk.get("choices")
     if isinstance(choices, list) and choices:
         delta = at(choices[0], "delta")
         if isinstance(delta, dict):
             return content_text(delta.get("content"), "")
         text = at(choices[0], "text")
-        return text if isinstance(text, str) and one.get("object") == "text_completion" else None
-    delta, kind = one.get("delta"), one.get("type")
+        return text if isinstance(text, str) and chunk.get("object") == "text_completion" else None
+    delta, kind = chunk.get("delta"), chunk.get("type")
     if isinstance(delta, str):  # the arguments of calls come in such events, too, and are no text
         return delta if kind is None or str(kind).endswith("output_text.delta") else ""
     if isinstance(delta, dict):
         text = delta.get("text")
         return text if isinstance(text, str) else content_text(delta.get("content"), "")
-    if _is_message_chunk(one):
-        return content_text(at(one, "kwargs", "content") or one.get("content"), "")
-    return one["text"] if kind in ("text", "output_text") and isinstance(one.get("text"), str) else None
+    if _is_message_chunk(chunk):
+        return content_text(at(chunk, "kwargs", "content") or chunk.get("content"), "")
+    return chunk["text"] if kind in ("text", "output_text") and isinstance(chunk.get("text"), str) else None
 
 
-def _is_message_chunk(one: Mapping[str, object]) -> bool:
-    kind, place = one.get("type"), one.get("id")
-    names = [kind, place[-1] if isinstance(place, list) and place else None]
+def _is_message_chunk(chunk: Mapping[str, object]) -> bool:
+    kind, path = chunk.get("type"), chunk.get("id")
+    names = [kind, path[-1] if isinstance(path, list) and path else None]
     return any(isinstance(name, str) and name.endswith("MessageChunk") for name in names)
 
 
@@ -311,7 +311,7 @@ def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
         if messages:
             is_own = messages[-1].speaker is Speaker.USER and messages[-1].text == question
             before = messages[:-1] if is_own else messages
-            return tuple(one for one in before if one.speaker in (Speaker.USER, Speaker.ASSISTANT))
+            return tuple(message for message in before if message.speaker in (Speaker.USER, Speaker.ASSISTANT))
     return ()
 
 
@@ -319,5 +319,5 @@ def _only_value(value: Mapping[str, object]) -> object:
     """The value of an object that has no other, unless its key says that it is no text; never a list of no messages."""
     if len(value) != 1 or value.keys() & _NO_TEXT_KEYS:
         return None
-    (found,) = value.values()
-    return found if not isinstance(found, list) or messages_of(found) is not None else None
+    (member,) = value.values()
+    return member if not isinstance(member, list) or messages_of(member) is not None else None

@@ -247,7 +247,7 @@ Said = frozenset[int]
 
 
 @dataclass(slots=True)
-class Place:
+class Candidate:
     """What stands at a path: ``said`` by row, and in how many rows nothing, an id, or a question."""
 
     said: dict[int, Said] = field(default_factory=dict)
@@ -258,11 +258,11 @@ class Place:
 
 @dataclass(slots=True)
 class Guess:
-    """The places of each field by their paths, and what the import ``found`` by itself; ``whole`` counts whole rows."""
+    """The candidates of each field by their paths, what the import ``found`` by itself; ``whole`` counts whole rows."""
 
     rows: int = 0
     whole: int = 0
-    places: dict[str, dict[str, Place]] = field(default_factory=lambda: {name: {} for name in _FIELDS})
+    candidates: dict[str, dict[str, Candidate]] = field(default_factory=lambda: {name: {} for name in _FIELDS})
     found: dict[str, dict[int, Said]] = field(default_factory=lambda: {name: {} for name in _FIELDS})
 
 
@@ -273,8 +273,8 @@ def guessed(export: ExportRows, files: Iterable[OpenFile]) -> Guess:
         row, whole = placed.row, placed.document()
         guess.whole += row.fault is None
         for name in _FIELDS:
-            if found := getattr(row, name):
-                guess.found[name][guess.rows] = _hashes([found] if isinstance(found, str) else _texts_of(found))
+            if value := getattr(row, name):
+                guess.found[name][guess.rows] = _hashes([value] if isinstance(value, str) else _texts_of(value))
         with suppress(RecursionError):
             if isinstance(whole, dict):
                 _look(guess, whole, is_row=not export.kind.is_of_traces)
@@ -293,14 +293,14 @@ def _look(guess: Guess, whole: Mapping[str, object], *, is_row: bool) -> None:
         "passages": (*_values(own, _passages), *spans),
     }
     for name, path, texts in ((name, *pair) for name, pairs in values.items() for pair in pairs):
-        place = guess.places[name].setdefault(path, Place())
+        candidate = guess.candidates[name].setdefault(path, Candidate())
         said = _hashes(texts)
         if said:
-            place.said[guess.rows] = place.said.get(guess.rows, frozenset()) | said
-            place.ids += all(map(_ID.fullmatch, texts))
-            place.asking += all(text.rstrip().endswith(_ASKING) for text in texts)
+            candidate.said[guess.rows] = candidate.said.get(guess.rows, frozenset()) | said
+            candidate.ids += all(map(_ID.fullmatch, texts))
+            candidate.asking += all(text.rstrip().endswith(_ASKING) for text in texts)
         else:
-            place.empty += 1
+            candidate.empty += 1
 
 
 def guess_lines(guess: Guess, command: str) -> Iterator[str]:
@@ -308,24 +308,24 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
     if not guess.rows:
         yield "looked at 0 rows: the files have none of this format; check --data, and the format's name"
         return
-    found = ", ".join(f"{name} in {len(guess.found[name])}" for name in ("question", "passages", "answer"))
-    yield f"looked at {guess.rows} rows; found already: {found}; whole rows: {guess.whole}"
+    counts = ", ".join(f"{name} in {len(guess.found[name])}" for name in ("question", "passages", "answer"))
+    yield f"looked at {guess.rows} rows; found already: {counts}; whole rows: {guess.whole}"
     options, missing = [], []
-    taken: dict[str, Mapping[int, Said]] = {name: one for name, one in guess.found.items() if len(one) == guess.rows}
+    taken: dict[str, Mapping[int, Said]] = {name: said for name, said in guess.found.items() if len(said) == guess.rows}
     for name in _FIELDS:
-        is_found, places = name in taken, guess.places[name]
-        refusals = ((path, why) for path, one in places.items() if (why := _refusal(one, name, taken)))
-        refused = dict(sorted(refusals, key=lambda pair: (-len(places[pair[0]].said), pair[0])))
-        good = [path for path in ranked(places, name) if path not in refused]
+        is_found, candidates = name in taken, guess.candidates[name]
+        refusals = ((path, why) for path, candidate in candidates.items() if (why := _refusal(candidate, name, taken)))
+        refused = dict(sorted(refusals, key=lambda pair: (-len(candidates[pair[0]].said), pair[0])))
+        good = [path for path in ranked(candidates, name) if path not in refused]
         shown = dict.fromkeys(good[:_SHOWN], "") | ({} if is_found else refused)
         yield f"{name}: {'texts' if name != 'passages' else 'lists'} stand at" if shown else f"{name}: nothing found"
         listed = [*shown.items()][: 2 * _SHOWN]
         width = max((len(path) for path, _ in listed), default=0)
         for path, why in listed:
             reason = f", refused: {why}" if why else ""
-            yield f"  {path:<{width}}  in {len(places[path].said)} of {guess.rows}{reason}"
+            yield f"  {path:<{width}}  in {len(candidates[path].said)} of {guess.rows}{reason}"
         if not is_found:
-            taken[name] = places[good[0]].said if good else guess.found[name]
+            taken[name] = candidates[good[0]].said if good else guess.found[name]
         elif circle := _circle(guess.found[name], taken, name):
             yield f"  what is found already is refused: {circle}"
             is_found = False
@@ -343,14 +343,14 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
         yield "every row is found already" if guess.whole == guess.rows else "import says what the other rows lack"
 
 
-def _refusal(place: Place, name: str, taken: Mapping[str, Mapping[int, Said]]) -> str | None:
-    if not place.said:
-        return f"empty in {place.empty} rows"
-    if place.ids == len(place.said):
+def _refusal(candidate: Candidate, name: str, taken: Mapping[str, Mapping[int, Said]]) -> str | None:
+    if not candidate.said:
+        return f"empty in {candidate.empty} rows"
+    if candidate.ids == len(candidate.said):
         return "ids, names or times only"
-    if name != "passages" and len(place.said) >= _LEAST_ROWS and len(set(place.said.values())) == 1:
+    if name != "passages" and len(candidate.said) >= _LEAST_ROWS and len(set(candidate.said.values())) == 1:
         return "the same text in every row"
-    return _circle(place.said, taken, name)
+    return _circle(candidate.said, taken, name)
 
 
 def _circle(said: Mapping[int, Said], taken: Mapping[str, Mapping[int, Said]], name: str) -> str | None:
@@ -360,21 +360,21 @@ def _circle(said: Mapping[int, Said], taken: Mapping[str, Mapping[int, Said]], n
         if both and 2 * sum(said[row] == theirs[row] for row in both) > len(both):
             return f"the same as the {other}"
     others = [theirs for other, theirs in taken.items() if other != name]
-    repeated = sum(texts <= frozenset().union(*(one.get(row, ()) for one in others)) for row, texts in said.items())
+    repeated = sum(texts <= frozenset().union(*(rows.get(row, ()) for rows in others)) for row, texts in said.items())
     return "the same as question and answer" if name == "passages" and 2 * repeated > len(said) else None
 
 
-def ranked(places: Mapping[str, Place], name: str) -> list[str]:
+def ranked(candidates: Mapping[str, Candidate], name: str) -> list[str]:
     """The paths to a field, those first that end in a usual key, then by what stands there, and how often."""
-    order = {key: place for place, key in enumerate(_FIELDS[name])}
+    order = {key: position for position, key in enumerate(_FIELDS[name])}
 
     def rank(path: str) -> tuple[object, ...]:
-        key, one = path.rpartition(".")[2], places[path]
+        key, candidate = path.rpartition(".")[2], candidates[path]
         is_usual = key in order or path.startswith("observations[")
-        asking = -one.asking if name == "question" else one.asking
-        return (not is_usual, asking, -len(one.said), order.get(key, len(order)), len(path), path)
+        asking = -candidate.asking if name == "question" else candidate.asking
+        return (not is_usual, asking, -len(candidate.said), order.get(key, len(order)), len(path), path)
 
-    return sorted(places, key=rank)
+    return sorted(candidates, key=rank)
 
 
 def _values(
@@ -385,16 +385,16 @@ def _values(
     if path and is_end and (is_nothing(value) or value in ([], " ")):
         yield path, []
     elif path and is_end:
-        found = read(value)
-        if isinstance(found, str):
-            yield path, [found]
-        elif found and isinstance(found, tuple):
-            yield path, _texts_of(found)
+        content = read(value)
+        if isinstance(content, str):
+            yield path, [content]
+        elif content and isinstance(content, tuple):
+            yield path, _texts_of(content)
     elif isinstance(value, dict) and depth < _DEEPEST:
-        for key, one in value.items():
+        for key, item in value.items():
             escaped = key.replace("\\", "\\\\").replace('"', '\\"')
             name = key if _PLAIN_KEY.fullmatch(key) else f'"{escaped}"'
-            yield from _values(one, read, f"{path}.{name}" if path else name, depth + 1)
+            yield from _values(item, read, f"{path}.{name}" if path else name, depth + 1)
 
 
 def _question(value: object) -> str | None:
@@ -413,19 +413,19 @@ def _passages(value: object) -> tuple[Document, ...] | None:
 
 
 def _texts_of(documents: Iterable[Document]) -> list[str]:
-    return [one.text or one.passage_id or "" for one in documents]
+    return [document.text or document.passage_id or "" for document in documents]
 
 
 def _hashes(texts: Iterable[str]) -> Said:
-    return frozenset(hash(" ".join(one.split())) for one in texts if one.strip())
+    return frozenset(hash(" ".join(text.split())) for text in texts if text.strip())
 
 
 def _lists_of_spans(spans: object) -> Iterator[tuple[str, list[str]]]:
     """Paths to the lists in what spans gave, by their kind, or by their name where the kind says nothing."""
-    for one in spans if isinstance(spans, list) else ():
-        kind, name = str(one.get("type") or ""), str(one.get("name") or "")
+    for span in spans if isinstance(spans, list) else ():
+        kind, name = str(span.get("type") or ""), str(span.get("name") or "")
         which = f"name=={_literal(name)}" if kind in _SPAN_TYPES else f"type=={_literal(kind)}"
-        for path, texts in _values({"documents": one.get("documents"), "output": one.get("output")}, _passages):
+        for path, texts in _values({"documents": span.get("documents"), "output": span.get("output")}, _passages):
             if texts:
                 yield f"observations[?{which}].{path}[]", texts
 

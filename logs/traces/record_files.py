@@ -130,9 +130,9 @@ def _lines(file: BinaryIO) -> Iterator[FileRecord]:
             yield from (FileRecord(number, item, index) for index, item in items)
 
 
-def _line_values(line: Line, place: str) -> Iterator[object]:
+def _line_values(line: Line, location: str) -> Iterator[object]:
     """The values of a line, nearly always one, up to a ``RowFault`` in the place of what cannot be read."""
-    whole = line_value(line, place)
+    whole = line_value(line, location)
     if line.text is None or not isinstance(whole, RowFault):
         yield whole
         return

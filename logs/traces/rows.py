@@ -131,10 +131,10 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
     own = by_name(whole)
     held = ((f"{own[name]}.", opened_text(whole[own[name]])) for name in names.holders if name in own)
     first: Choice[_T] = Choice()
-    for place, record in chain([("", whole)], held):
+    for prefix, record in chain([("", whole)], held):
         if not isinstance(record, Mapping):
             continue
-        choice = _chosen_in(place, record, names, read)
+        choice = _chosen_in(prefix, record, names, read)
         if choice.value is not None and not choice.is_last:
             return choice
         if not first.name or (first.value is None and choice.value is not None and not _is_meant(first.raw, names)):
@@ -145,8 +145,8 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
 def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
     """Name and value of the first of these members that is there, ("", None) where none is."""
     own = by_name(whole)
-    there = (own[name] for name in names if name in own)
-    return next(((name, whole[name]) for name in there if not is_nothing(whole[name])), ("", None))
+    present = (own[name] for name in names if name in own)
+    return next(((name, whole[name]) for name in present if not is_nothing(whole[name])), ("", None))
 
 
 def _choice_note(choice: Choice[_T], names: Names) -> str | None:
@@ -157,21 +157,21 @@ def _choice_note(choice: Choice[_T], names: Names) -> str | None:
     return f"{names.field} read from {choice.name}, {why}; --{names.field}-path names another"
 
 
-def _chosen_in(place: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
+def _chosen_in(prefix: str, record: Record, names: Names, read: Callable[[str, object], _T | None]) -> Choice[_T]:
     own = by_name(record)
     could = {own[name]: read(own[name], record[own[name]]) for name in (*names.made, *names.either) if name in own}
     unsaid: Choice[_T] = Choice()
     for group in (names.made, names.either, names.last):
-        there = [own[name] for name in group if name in own]
-        said = {name: read(name, record[name]) for name in there} if group is names.last else could
-        name = next((name for name in there if said[name] is not None), None)
+        present = [own[name] for name in group if name in own]
+        said = {name: read(name, record[name]) for name in present} if group is names.last else could
+        name = next((name for name in present if said[name] is not None), None)
         is_last = group is names.last and name is not None
-        name = name or next((name for name in there if _is_meant(record[name], names)), None)
+        name = name or next((name for name in present if _is_meant(record[name], names)), None)
         if name is not None:
-            others = [one for one in could if could[one] not in (None, said[name])] if not is_last else []
-            return Choice(place + name, record[name], said[name], tuple(place + one for one in others), is_last)
-        if there and not unsaid.name:
-            unsaid = Choice(place + there[0], record[there[0]])
+            others = [other for other in could if could[other] not in (None, said[name])] if not is_last else []
+            return Choice(prefix + name, record[name], said[name], tuple(prefix + other for other in others), is_last)
+        if present and not unsaid.name:
+            unsaid = Choice(prefix + present[0], record[present[0]])
     return unsaid
 
 
@@ -214,17 +214,17 @@ class Rows:
         whole = _opened(record)
         given = _at(paths.question, whole) or chosen(whole, QUESTION, _asked)
         gave = _at(paths.answer, whole) or chosen(whole, ANSWER, _answer)
-        found = _at(paths.passages, whole) or chosen(whole, PASSAGES, _documents)
+        retrieved = _at(paths.passages, whole) or chosen(whole, PASSAGES, _documents)
         asked = _asked("", given.raw) if paths.question else given.value
         answer = _answer("", gave.raw) if paths.answer else gave.value
         if not answer or gave.is_last:
-            spoken = answered(messages_of(_conversation_or_text("", given.raw)) or [])
-            answer, gave = (spoken, Choice()) if spoken else (answer, gave)
-        passages = documents_of(found.raw) if paths.passages else _with_ids(found, whole)
-        notes = [_choice_note(given, QUESTION), _choice_note(gave, ANSWER), _choice_note(found, PASSAGES)]
+            said = answered(messages_of(_conversation_or_text("", given.raw)) or [])
+            answer, gave = (said, Choice()) if said else (answer, gave)
+        passages = documents_of(retrieved.raw) if paths.passages else _with_ids(retrieved, whole)
+        notes = [_choice_note(given, QUESTION), _choice_note(gave, ANSWER), _choice_note(retrieved, PASSAGES)]
         if options.tool_outputs and asked is not None:
             passages = (*(passages or ()), *tool_passages(asked.tool_texts))
-        parts = None if passages or found.name else next(filter(None, map(prompt_parts, _prompts(whole))), None)
+        parts = None if passages or retrieved.name else next(filter(None, map(prompt_parts, _prompts(whole))), None)
         if parts is not None:
             passages, asked = parts.passages, parts.asked(asked)
             notes.append(FROM_PROMPT)
@@ -239,14 +239,14 @@ class Rows:
             answered_at=microseconds(moment),
             generator=text_or_none(member(whole, _GENERATOR)[1]),
             session_id=text_or_none(member(whole, _SESSION)[1]),
-            notes=tuple(one for one in notes if one is not None),
+            notes=tuple(note for note in notes if note is not None),
         )
         if row.question is None:
             return row._replace(fault=_missing(Reason.MISSING_VALUE, options.question_path, given, QUESTION, whole))
         if row.answer is None:
             return row._replace(fault=_missing(Reason.EMPTY_ANSWER, options.answer_path, gave, ANSWER, whole))
         if not row.passages:
-            missing = _missing(Reason.NO_PASSAGES, options.passages_path, found, PASSAGES, whole)
+            missing = _missing(Reason.NO_PASSAGES, options.passages_path, retrieved, PASSAGES, whole)
             has_tools = asked is not None and bool(asked.tool_texts) and not options.tool_outputs
             tools = "; take what tools returned with --tool-outputs" if has_tools else ""
             return row._replace(fault=fault(missing.reason, missing.column, f"{missing}{tools}"))
@@ -255,12 +255,12 @@ class Rows:
 
 def _opened(record: Record) -> Record:
     """The record with names such as ``outputs.answer``, ``outputs/answer`` and ``context_1`` opened."""
-    numbered = {int(found[1]): name for name in record if (found := _NUMBERED.fullmatch(name.lower()))}
+    numbered = {int(match[1]): name for name in record if (match := _NUMBERED.fullmatch(name.lower()))}
     if len(numbered) > 1:
         texts = [record[numbered[number]] for number in sorted(numbered)]
-        record = {**record, "retrieved_texts": [one for one in texts if not is_nothing(one)]}
+        record = {**record, "retrieved_texts": [text for text in texts if not is_nothing(text)]}
     if any(_FOLDER.match(name) for name in record):
-        record = {name.replace("/", ".") if _FOLDER.match(name) else name: one for name, one in record.items()}
+        record = {name.replace("/", ".") if _FOLDER.match(name) else name: value for name, value in record.items()}
     return nested(record) if any("." in name for name in record) else record
 
 
@@ -294,38 +294,38 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
     A list of names of files and of addresses holds none.
     """
     if not isinstance(value, str):
-        found = documents_of(value)
-        return None if not found or all(_NAME.fullmatch(one.text or " ") for one in found) else found
+        passages = documents_of(value)
+        return None if not passages or all(_NAME.fullmatch(passage.text or " ") for passage in passages) else passages
     try:
         printed = printed_value(value)
     except ValueError as error:
         message = f"field {name!r} should be a list, is {error}; export the data set as JSON lines"
         raise fault(Reason.INVALID_VALUE, name, message) from error
     if printed is None or isinstance(printed, dict):
-        own = document_of(value) if value.strip() else None
-        return documents_of(printed) or (None if own is None else (own,))
+        document = document_of(value) if value.strip() else None
+        return documents_of(printed) or (None if document is None else (document,))
     return documents_of(printed) or None
 
 
-def _with_ids(found: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
+def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
     def listed(_: str, value: object) -> list[object] | None:
         value = opened_text(value)
         return (value if isinstance(value, list) else [value]) if not is_nothing(value) and value != [] else None
 
     ids = chosen(whole, PASSAGE_IDS, listed)
     if ids.value is None:
-        return found.value
-    if found.value is None:
-        return tuple(Document(None, None, text_or_none(one)) for one in ids.value)
-    if len(ids.value) != len(found.value):
+        return retrieved.value
+    if retrieved.value is None:
+        return tuple(Document(None, None, text_or_none(item)) for item in ids.value)
+    if len(ids.value) != len(retrieved.value):
         raise fault(
             Reason.INVALID_VALUE,
             ids.name,
-            f"row should have one passage id per passage, has {len(ids.value)} for {len(found.value)}; correct the "
+            f"row should have one passage id per passage, has {len(ids.value)} for {len(retrieved.value)}; correct the "
             "lists",
         )
-    pairs = zip(found.value, ids.value, strict=True)
-    return tuple(one._replace(passage_id=text_or_none(own)) for one, own in pairs)
+    pairs = zip(retrieved.value, ids.value, strict=True)
+    return tuple(document._replace(passage_id=text_or_none(passage_id)) for document, passage_id in pairs)
 
 
 def _prompts(whole: Record) -> Iterator[str]:
@@ -333,11 +333,11 @@ def _prompts(whole: Record) -> Iterator[str]:
         opened = opened_text(value)
         messages = messages_of(opened)
         if messages is not None:
-            yield from (one.text for one in messages if one.speaker in (Speaker.SYSTEM, Speaker.USER))
+            yield from (message.text for message in messages if message.speaker in (Speaker.SYSTEM, Speaker.USER))
         elif isinstance(value, str):
             yield value
         elif isinstance(opened, dict):
-            yield from (one for one in opened.values() if isinstance(one, str))
+            yield from (text for text in opened.values() if isinstance(text, str))
 
 
 def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names, whole: Record) -> RowFault:
@@ -345,14 +345,14 @@ def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names,
     kind = {"passages": "passages", "answer": "an answer"}.get(names.field, f"a {names.field}")
     if path is None and not choice.name:
         usual = ", ".join((*names.made, *names.either, *names.last))
-        found = f", has none of {usual}; the row has {shown_keys(whole) or 'no members'}; name its place with"
-        return fault(reason, names.field, f"row should have {kind}{found} --{names.field}-path")
-    found = f" in {path or choice.name}, has {shape(choice.raw)}"
+        actual = f", has none of {usual}; the row has {shown_keys(whole) or 'no members'}; name its place with"
+        return fault(reason, names.field, f"row should have {kind}{actual} --{names.field}-path")
+    actual = f" in {path or choice.name}, has {shape(choice.raw)}"
     if names is ANSWER and isinstance(choice.raw, list) and len(choice.raw) > 1:
-        found += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
+        actual += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
     if choice.others:
-        found += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
-    return fault(reason, names.field, f"row should have {kind}{found}")
+        actual += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
+    return fault(reason, names.field, f"row should have {kind}{actual}")
 
 
 def _conversation_or_text(name: str, value: object) -> object:
@@ -399,15 +399,15 @@ class ResponseRows(Rows):
             "passages": paths.passages(record) if paths.passages else _found(provider.passages, whole),
             "answer": paths.answer(record) if paths.answer else _found(provider.answer, whole),
         }
-        sides = [one for one in (whole, whole["response"], whole["request"]) if isinstance(one, dict)]
+        sides = [side for side in (whole, whole["response"], whole["request"]) if isinstance(side, dict)]
         if not paths.passages and isinstance(documents := values["passages"], list):
-            values["passages"] = [_passage(one) for one in documents]
+            values["passages"] = [_passage(document) for document in documents]
         if not paths.passages and not values["passages"]:  # they may stand beside the response, or in the prompt
             values = {name: whole[name] for name in (*PASSAGES.made, *PASSAGES.either) if name in whole} | values
             del values["passages"]
             values["full_prompt"] = "\n".join(content_text(first_of(side, _SYSTEM)) for side in sides)
         for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
-            values[name] = next((one for side in sides if (one := first_of(side, names)) is not None), None)
+            values[name] = next((value for side in sides if (value := first_of(side, names)) is not None), None)
         row = Rows.row(self, values, options, PathSet())
         if row.passages:
             row = row._replace(passages=once_each(row.passages))  # several citations may name one
@@ -432,30 +432,30 @@ def _known(record: Record, preset: str | None) -> tuple[Provider, dict[str, obje
     flat = nested(record) if any("." in name for name in record) else record
     whole = {_snake(name): _in_snake_case(value) for name, value in flat.items()}
     request = next(_sides(whole, _REQUESTS))
-    beside = [one for name in _QUESTIONS if isinstance(one := whole.get(name), str | list)]
-    found = [{**whole, "request": request, "response": one, "beside": beside} for one in _sides(whole, _RESPONSES)]
+    beside = [value for name in _QUESTIONS if isinstance(value := whole.get(name), str | list)]
+    calls = [{**whole, "request": request, "response": side, "beside": beside} for side in _sides(whole, _RESPONSES)]
     named = [*PROVIDERS.values()] if preset is None else [PROVIDERS[preset]]
-    known = ((provider, one) for one in found for provider in named if _found(provider.mark, one))
-    return next(known, (named[0], found[0]) if len(named) == 1 else None)
+    known = ((provider, call) for call in calls for provider in named if _found(provider.mark, call))
+    return next(known, (named[0], calls[0]) if len(named) == 1 else None)
 
 
 def _sides(whole: Record, names: tuple[str, ...]) -> Iterator[object]:
     """The objects under these names, as HTTP logs have them in a body, and last the record itself."""
     for name in names:
-        one = _in_snake_case(parsed(whole.get(name)))
-        if isinstance(one, dict):
-            body = _in_snake_case(parsed(one.get("body")))
-            yield body if isinstance(body, dict) else one
+        side = _in_snake_case(parsed(whole.get(name)))
+        if isinstance(side, dict):
+            body = _in_snake_case(parsed(side.get("body")))
+            yield body if isinstance(body, dict) else side
     yield whole
 
 
 def _question(provider: Provider, whole: dict[str, object]) -> object:
     """The first value that leads to a question; last those ``beside`` the response."""
     beside = whole["beside"]
-    found = [*(_found(path, whole) for path in provider.question), *(beside if isinstance(beside, list) else [])]
-    for value in found:
+    values = [*(_found(path, whole) for path in provider.question), *(beside if isinstance(beside, list) else [])]
+    for value in values:
         items = value if isinstance(value, list) else []  # of which some may be references to files
-        said = (one for one in items if isinstance(one, dict) and (one.get("role") or one.get("type") == _TOOL_SAID))
+        said = (msg for msg in items if isinstance(msg, dict) and (msg.get("role") or msg.get("type") == _TOOL_SAID))
         asked = [*said] or value
         if question_of(asked, plain=isinstance(asked, str)) is not None:
             return asked
@@ -464,14 +464,14 @@ def _question(provider: Provider, whole: dict[str, object]) -> object:
     return None
 
 
-def _passage(one: object) -> object:
+def _passage(item: object) -> object:
     """A document with a plain text, and with an id where it has no text; what no mapping made stays as it is.
 
     The text of an object with keys of its own is its longest one.
     """
-    if not isinstance(one, dict) or one.keys() != _PASSAGE:
-        return one
-    content, title, passage_id = parsed(one["text"]), text_or_none(one["title"]), text_or_none(one["passage_id"])
+    if not isinstance(item, dict) or item.keys() != _PASSAGE:
+        return item
+    content, title, passage_id = parsed(item["text"]), text_or_none(item["title"]), text_or_none(item["passage_id"])
     text = content_text(content)
     if not text and isinstance(content, dict):
         text = max((member for member in content.values() if isinstance(member, str)), key=len, default="")
@@ -485,8 +485,8 @@ def _found(path: str, whole: object) -> object:
 def _in_snake_case(value: object) -> object:
     """The value with ``retrievedContext`` as ``retrieved_context``, and so all keys at any depth."""
     if isinstance(value, dict):
-        return {_snake(key): _in_snake_case(one) for key, one in value.items()}
-    return [_in_snake_case(one) for one in value] if isinstance(value, list) else value
+        return {_snake(key): _in_snake_case(item) for key, item in value.items()}
+    return [_in_snake_case(item) for item in value] if isinstance(value, list) else value
 
 
 def _snake(name: str) -> str:

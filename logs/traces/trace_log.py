@@ -89,7 +89,7 @@ def passages_table(storage: LogStorage, path: str) -> Iterator[Texts]:
         def text_of(passage_id: str) -> Document | None:
             query = "SELECT text, title FROM passages WHERE id = ?"
             row = database.execute(query, (text_bytes(passage_id),)).fetchone() or (None, None)
-            text, title = (None if one is None else one.decode("utf-8", "surrogateescape") for one in row)
+            text, title = (None if cell is None else cell.decode("utf-8", "surrogateescape") for cell in row)
             return None if text is None else Document(text, title, passage_id)
 
         yield text_of
@@ -159,12 +159,12 @@ class ExportRows:
         placed = islice(self._records(form.wrappers, files), most_records)
         rows = self._rows(form, paths, placed) if isinstance(form, Rows) else self._traces(form, paths, placed)
         numbers = Counter[int]()
-        for file, place, row, source in rows:
+        for file, location, row, source in rows:
             if row.fault is None:
                 self.seen.notes.update(row.notes)
-                self.seen.notes[EMPTY_PASSAGE] += any(not (one.text or "").strip() for one in row.passages or ())
+                self.seen.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
             elif not str(row.fault).startswith("line "):
-                row = row._replace(fault=fault(row.fault.reason, row.fault.column, f"{place}: {row.fault}"))
+                row = row._replace(fault=fault(row.fault.reason, row.fault.column, f"{location}: {row.fault}"))
             yield PlacedRow(file, numbers[file], row, source)
             numbers[file] += 1
 
@@ -185,7 +185,7 @@ class ExportRows:
                     row = row._replace(passages=passages, fault=passage_text_fault(passages))
             except RowFault as error:
                 row = TraceRow(None, fault=error)
-            yield file, record.place, _with_id(row, made), record
+            yield file, record.location, _with_id(row, made), record
 
     def _traces(self, form: SpanFormat, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
         with trace_spool() as spool:
@@ -202,7 +202,7 @@ class ExportRows:
                             row = row_of_trace(trace_id, trace.spans, self.options, self.texts, paths)
                     except RowFault as error:
                         row = row._replace(fault=error)
-                yield trace.file, trace.place, row, trace
+                yield trace.file, trace.location, row, trace
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
         members = record.value.items() if isinstance(record.value, dict) else ()
@@ -213,11 +213,11 @@ class ExportRows:
         try:
             with _moderate_depth():
                 for entry in form.spans(_object(record)):
-                    spool.add(file, record.place, entry)
+                    spool.add(file, record.location, entry)
                     self.seen.spans += not isinstance(entry, RowFault)
                     is_other = False
         except RowFault as error:
-            spool.add(file, record.place, error)
+            spool.add(file, record.location, error)
             return
         self.seen.skipped += is_other
 
@@ -239,7 +239,7 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     """
     if row.record_id is not None or (row.question is None and row.answer is None):
         return row
-    texts = (row.question, row.answer, *(one.text for one in row.passages or ()))
+    texts = (row.question, row.answer, *(passage.text for passage in row.passages or ()))
     digest = blake2b(digest_size=8)
     for text in texts:
         digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
@@ -300,7 +300,7 @@ def log_schema(*, of_traces: bool, stored: bool = False) -> pa.Schema:
 
 def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
     """The record that an audit would read, or why it would refuse the row; ids of the store are extra columns."""
-    passages = [RawPassage(*map(text_bytes, (one.text, one.title, one.passage_id))) for one in row.passages or ()]
+    passages = [RawPassage(*map(text_bytes, (doc.text, doc.title, doc.passage_id))) for doc in row.passages or ()]
     raw = RawRow(
         record_id=text_bytes(row.record_id),
         question=text_bytes(row.question),
@@ -318,8 +318,8 @@ def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
 
 def _store_ids(row: TraceRow) -> dict[str, object]:
     ids = {name: valid_text(getattr(row, name)) for name in ("session_id", "trace_id", "span_id")}
-    places = [{**one._asdict(), "span_id": valid_text(one.span_id)} for one in row.retrievals or ()]
-    return {**ids, RETRIEVALS: None if row.retrievals is None else places}
+    retrievals = [{**item._asdict(), "span_id": valid_text(item.span_id)} for item in row.retrievals or ()]
+    return {**ids, RETRIEVALS: None if row.retrievals is None else retrievals}
 
 
 def _stored_row(row: TraceRow) -> dict[str, object]:
@@ -328,7 +328,7 @@ def _stored_row(row: TraceRow) -> dict[str, object]:
         **{name: text_bytes(getattr(row, name)) for name in ("record_id", "question", "answer", "generator")},
         "passages": row.passages
         and [
-            {name: text_bytes(getattr(one, name)) for name in ("passage_id", "title", "text")} for one in row.passages
+            {name: text_bytes(getattr(doc, name)) for name in ("passage_id", "title", "text")} for doc in row.passages
         ],
         "answered_at": row.answered_at,
         **_store_ids(row),
@@ -417,10 +417,10 @@ class TraceLog:
         """Read the rows that are wanted, and the faults of those that have one."""
         wanted = [*parts, *map(ColumnPart, _FAULT_COLUMNS)]
         for batch in self._rows.batches(wanted, rows):
-            told = zip(*(batch.rows.column(name).to_pylist() for name in _FAULT_COLUMNS), strict=True)
+            triples = zip(*(batch.rows.column(name).to_pylist() for name in _FAULT_COLUMNS), strict=True)
             faults = {
                 row: RowFault(Reason(reason), message, column=column)
-                for row, (reason, message, column) in enumerate(told, start=batch.first_row)
+                for row, (reason, message, column) in enumerate(triples, start=batch.first_row)
                 if reason is not None
             }
             yield LogBatch(batch.first_row, batch.rows.select([part.column for part in parts]), faults)

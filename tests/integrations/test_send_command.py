@@ -31,7 +31,7 @@ class RefusedError(Exception):
 class Store:
     """Keeps scores by their ids; ``refuse`` may raise."""
 
-    places: ClassVar[tuple[str, ...]] = ("STORE_URL",)
+    address_variables: ClassVar[tuple[str, ...]] = ("STORE_URL",)
     needs_span: ClassVar[bool] = False
 
     def __init__(self, refuse=lambda _: None):

@@ -150,7 +150,7 @@ def draw_sentence_passages(corpus: Corpus, rng: random.Random, *, char_budget: i
     chars = 0
     while chars < char_budget:
         page = corpus.random_page(rng)
-        for sentence in (one for paragraph in page.paragraphs for one in paragraph):
+        for sentence in (sentence for paragraph in page.paragraphs for sentence in paragraph):
             if chars >= char_budget or rng.random() < 0.01:
                 break
             passages.append(Passage(None, (with_citation_mark(sentence, rng),), page))

@@ -119,14 +119,14 @@ def _count_neighbours(texts: Iterable[str], tokenizer: Tokenizer, vocabulary_siz
     """How often two tokens occur near each other: sparse float32 [vocabulary, vocabulary], symmetric."""
     pairs: list[torch.Tensor] = []
     for paragraphs in _paragraph_batches(texts):
-        rows = [torch.tensor(one.ids) for one in tokenizer.encode_batch(paragraphs, add_special_tokens=False)]
+        rows = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(paragraphs, add_special_tokens=False)]
         for distance in range(1, CONTEXT_TOKENS + 1):
             pairs.append(torch.cat([row[:-distance] * vocabulary_size + row[distance:] for row in rows]))
     codes, counts = torch.unique(torch.cat(pairs), return_counts=True)
     often = counts >= SMALLEST_COUNT
     codes, weights = codes[often], counts[often].float()
-    places = torch.stack([codes // vocabulary_size, codes % vocabulary_size])
-    one_way = torch.sparse_coo_tensor(places, weights, (vocabulary_size, vocabulary_size), check_invariants=True)
+    indices = torch.stack([codes // vocabulary_size, codes % vocabulary_size])
+    one_way = torch.sparse_coo_tensor(indices, weights, (vocabulary_size, vocabulary_size), check_invariants=True)
     return (one_way + one_way.t()).coalesce()
 
 
@@ -236,9 +236,9 @@ def answer_attention(model: ModernBertModel, batch: Batch) -> list[torch.Tensor]
     rows = EndToEndRows(batch.lengths, model.device)
     queries, keys = _queries_and_keys(model, batch.token_ids.to(model.device), rows)
     attention = []
-    for row, places in zip(batch.rows, rows.places, strict=True):
-        border = places.start + row.answer_start
-        logits = queries[:, border : places.end] @ keys[:, places.start : border].transpose(1, 2)
+    for row, bounds in zip(batch.rows, rows.places, strict=True):
+        border = bounds.start + row.answer_start
+        logits = queries[:, border : bounds.end] @ keys[:, bounds.start : border].transpose(1, 2)
         attention.append(logits.softmax(-1).mean(0))
     return attention
 
@@ -248,10 +248,10 @@ def _queries_and_keys(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Scaled queries, and keys, of the attention layer: [attention heads, tokens, size] each."""
     hidden = model.embeddings(token_ids)
-    places = model.rotary_emb(hidden, rows.positions[None], _LOCAL)
+    angles = model.rotary_emb(hidden, rows.positions[None], _LOCAL)
     with rows_end_to_end(rows):
         for layer in encoder_layers(model)[:-1]:
-            hidden = layer(hidden, position_embeddings=places)
+            hidden = layer(hidden, position_embeddings=angles)
     last = encoder_layers(model)[-1]
     weight = last.attn.Wqkv.weight[: 2 * model.config.hidden_size]
     projected = torch.nn.functional.linear(last.attn_norm(hidden[0]), weight)
@@ -283,9 +283,9 @@ def source_loss(model: ModernBertModel, batch: Batch) -> tuple[torch.Tensor, tor
 def gold_columns(row: TrainingRow) -> torch.Tensor:
     """bool [answer tokens, prompt tokens]: the columns that each answer token should attend to."""
     gold = torch.zeros(len(row.gold), row.answer_start, dtype=torch.bool)
-    pairs = [(place, column) for place, columns in enumerate(row.gold) for column in columns]
-    places, columns = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
-    gold[places, columns] = True
+    pairs = [(token, column) for token, columns in enumerate(row.gold) for column in columns]
+    tokens, columns = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).T
+    gold[tokens, columns] = True
     return gold
 
 

@@ -84,9 +84,9 @@ def claim_kind(text: str, prompt: str, *, supported: bool) -> str:
     return "wrong number" if any(character.isdigit() for character in text) else "wrong name"
 
 
-def occurrence_at(text: str, place: int, answer: str) -> int:
+def occurrence_at(text: str, position: int, answer: str) -> int:
     """The number of the occurrence of ``text`` at ``place``, counted from 1; occurrences may overlap."""
-    return sum(answer.startswith(text, start) for start in range(place + 1))
+    return sum(answer.startswith(text, start) for start in range(position + 1))
 
 
 def answer_start(row: TrainingRow) -> int:
@@ -175,14 +175,14 @@ def held_out_masses(
     model: ModernBertModel, tokenizer: Tokenizer, corpus: Corpus, *, seed: int, batches: int, token_budget: int
 ) -> SpanMasses:
     """The evidence mass of spans in newly drawn rows; ``corpus`` must hold pages that were not trained on."""
-    found: dict[bool, list[float]] = {True: [], False: []}
+    masses: dict[bool, list[float]] = {True: [], False: []}
     for step in range(batches):
         rows = draw_batch(corpus, tokenizer, seed=seed, step=10**6 + step, token_budget=token_budget)
         for row, attention in zip(rows, answer_attention(model, collate(rows)), strict=True):
             weights = attention.cpu()
             for start, end, supported in row.claims:
-                found[supported].append(evidence_mass(weights, row, start, end))
-    return SpanMasses(torch.tensor(found[True]), torch.tensor(found[False]))
+                masses[supported].append(evidence_mass(weights, row, start, end))
+    return SpanMasses(torch.tensor(masses[True]), torch.tensor(masses[False]))
 
 
 def evidence_mass(weights: torch.Tensor, row: TrainingRow, char_start: int, char_end: int) -> float:

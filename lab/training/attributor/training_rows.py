@@ -80,17 +80,17 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 def _alternatives() -> dict[str, tuple[str, ...]]:
     """Lower-case words, with the words that may replace them."""
-    found: dict[str, tuple[str, ...]] = {}
+    alternatives: dict[str, tuple[str, ...]] = {}
     for line in _GROUPS.replace("\n", ";").split(";"):
         words = line.split()
         for word in words:
-            found[word] = found.get(word, ()) + tuple(other for other in words if other != word)
+            alternatives[word] = alternatives.get(word, ()) + tuple(other for other in words if other != word)
     for value, word in enumerate(_NUMBER_WORDS):
-        found[word], found[str(value)] = (str(value),), (word,)
+        alternatives[word], alternatives[str(value)] = (str(value),), (word,)
     for value, word in enumerate(_ORDINALS, start=1):
         ordinal = f"{value}{_ENDINGS.get(value, 'th')}"
-        found[word], found[ordinal] = (*found.get(word, ()), ordinal), (word,)
-    return found
+        alternatives[word], alternatives[ordinal] = (*alternatives.get(word, ()), ordinal), (word,)
+    return alternatives
 
 
 ALTERNATIVES = _alternatives()
@@ -186,7 +186,7 @@ class Wording:
         rng = self.rng
         if NUMBER.search(text) and rng.random() < WRONG_NUMBER_SHARE:
             answer.add_unsourced_claim(
-                NUMBER.sub(lambda found: str(rng.randrange(1, 10 ** min(len(found[0]), 9))), text)
+                NUMBER.sub(lambda match: str(rng.randrange(1, 10 ** min(len(match[0]), 9))), text)
             )
             return True
         if self.names and len(text) > 3 and text[0].isupper() and rng.random() < WRONG_NAME_SHARE:
@@ -307,12 +307,12 @@ class AnswerWriter:
     def _subject(self, ranges: list[CharOffsets]) -> list[CharOffsets]:
         """The words of the passage's title, or of a name in the passage, because answers repeat what they are about."""
         rng = self._rng
-        names = [found.span() for start, end in ranges for found in NAME.finditer(self._prompt, start, end)]
+        names = [match.span() for start, end in ranges for match in NAME.finditer(self._prompt, start, end)]
         return self._words(rng.choice(names) if names and rng.random() < 0.6 else ranges[0])
 
     def _words(self, char_range: CharOffsets) -> list[CharOffsets]:
         """The ranges of the words within ``char_range`` of the prompt."""
-        return [found.span() for found in WORD.finditer(self._prompt, *char_range)]
+        return [match.span() for match in WORD.finditer(self._prompt, *char_range)]
 
     def _runs(self, words: list[CharOffsets]) -> list[list[CharOffsets]]:
         """One to three runs of a sentence's words with gaps between them, sometimes in reverse order."""

@@ -101,15 +101,15 @@ def _ranked(paragraphs: Iterable[str]) -> tuple[list[str], Places]:
     edge = numpy.full(max(SHIFTS), EDGE, dtype=numpy.int64)
     pieces = [edge]
     for paragraph in paragraphs:
-        found = WORD.findall(paragraph.lower().replace("’", "'"))
-        pieces.append(numpy.fromiter((ids.setdefault(word, len(ids)) for word in found), numpy.int64, len(found)))
+        words = WORD.findall(paragraph.lower().replace("’", "'"))
+        pieces.append(numpy.fromiter((ids.setdefault(word, len(ids)) for word in words), numpy.int64, len(words)))
         pieces.append(edge)
     text = numpy.concatenate(pieces)
     order = numpy.argsort(-numpy.bincount(text[text != EDGE], minlength=len(ids)), kind="stable")
     rank = numpy.empty(len(ids) + 1, dtype=numpy.int64)
     rank[order], rank[EDGE] = numpy.arange(len(ids)), EDGE
     forms = list(ids)
-    return [forms[place] for place in order], rank[text]
+    return [forms[index] for index in order], rank[text]
 
 
 def _count_neighbours(ranks: Places, *, words: int, contexts: int) -> Floats:
@@ -210,14 +210,14 @@ class Checkpoint:
 
 def named_parameters(nlp: Language) -> dict[str, tuple[ParameterKey, Floats]]:
     """Every parameter, with its key in the optimizer, by a name that is the same in every process."""
-    found: dict[str, tuple[ParameterKey, Floats]] = {}
+    parameters: dict[str, tuple[ParameterKey, Floats]] = {}
     trainable = ((name, pipe) for name, pipe in nlp.pipeline if isinstance(pipe, TrainablePipe))
     for component, pipe in trainable:
         for position, node in enumerate(pipe.model.walk()):
             for name in node.param_names:
                 if node.has_param(name):
-                    found[f"{component}/{position}/{name}"] = ((node.id, name), cast(Floats, node.get_param(name)))
-    return found
+                    parameters[f"{component}/{position}/{name}"] = ((node.id, name), cast(Floats, node.get_param(name)))
+    return parameters
 
 
 SEPARATORS = ("\n\n", "\n\n", "\n\n", "\n", " ", " ")

@@ -165,9 +165,9 @@ class TreebankFolder:
 
     def __post_init__(self) -> None:
         if not self.files("dev"):
-            found = sorted(path.name for path in self.directory.glob("*")) if self.directory.is_dir() else "no folder"
+            content = sorted(path.name for path in self.directory.glob("*")) if self.directory.is_dir() else "no folder"
             raise FileNotFoundError(
-                f"--treebank {self.directory} should be a folder with *dev*.conllu or *dev*.conllu.xz, has: {found}"
+                f"--treebank {self.directory} should be a folder with *dev*.conllu or *dev*.conllu.xz, has: {content}"
             )
 
     def files(self, part: str) -> list[Path]:
@@ -254,13 +254,13 @@ def split_into_characters(sentence: Sentence) -> Sentence:
     lengths = [len(word) for word in sentence.words]
     lasts = [end - 1 for end in accumulate(lengths)]
     split = replace(sentence, words=[], spaces=[], tags=[], heads=[], labels=[])
-    for place, word in enumerate(sentence.words):
+    for index, word in enumerate(sentence.words):
         inside = len(word) - 1
         split.words += word
-        split.spaces += [False] * inside + [sentence.spaces[place]]
-        split.tags += [sentence.tags[place]] * len(word)
-        split.heads += [*range(lasts[place] - inside + 1, lasts[place] + 1), lasts[sentence.heads[place]]]
-        split.labels += [SUBTOKEN_LABEL] * inside + [sentence.labels[place]]
+        split.spaces += [False] * inside + [sentence.spaces[index]]
+        split.tags += [sentence.tags[index]] * len(word)
+        split.heads += [*range(lasts[index] - inside + 1, lasts[index] + 1), lasts[sentence.heads[index]]]
+        split.labels += [SUBTOKEN_LABEL] * inside + [sentence.labels[index]]
     return split
 
 

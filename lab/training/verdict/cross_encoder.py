@@ -46,7 +46,7 @@ class ReadClaims:
 
     Attributes:
         inputs: what is read.
-        places: int64, of each among all claims of the rows.
+        indices: int64, of each among all claims of the rows.
         rows: int64, the row of each.
         labels: float32, 1 for an unsupported claim.
         weights: float32, how much each counts; either label of a set has half of the set's weight.
@@ -55,7 +55,7 @@ class ReadClaims:
     """
 
     inputs: list[ReaderInput]
-    places: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
     labels: npt.NDArray[np.float32]
     weights: npt.NDArray[np.float32]
@@ -65,18 +65,18 @@ class ReadClaims:
 
 def read_claims(rows: Sequence[VerdictRow], odds: Odds) -> ReadClaims:
     """The claims of the rows; ``odds`` are those of all their claims."""
-    every = [(row, one) for row in rows for one in row.inputs]
-    places = np.array([place for place, (_, one) in enumerate(every) if one.premise and len(one.own)], dtype=np.int64)
-    some = [every[place] for place in places]
+    every = [(row, claim) for row in rows for claim in row.inputs]
+    indices = np.array([at for at, (_, claim) in enumerate(every) if claim.premise and len(claim.own)], dtype=np.int64)
+    some = [every[index] for index in indices]
     labels, weights = _labels_and_weights(rows)
     return ReadClaims(
-        [one for _, one in some],
-        places,
-        np.repeat(np.arange(len(rows)), [len(row.claims) for row in rows])[places],
-        labels[places].astype(np.float32),
-        weights[places].astype(np.float32),
-        np.concatenate(odds)[places].astype(np.float32),
-        [_token_marks(row, one) for row, one in some],
+        [claim for _, claim in some],
+        indices,
+        np.repeat(np.arange(len(rows)), [len(row.claims) for row in rows])[indices],
+        labels[indices].astype(np.float32),
+        weights[indices].astype(np.float32),
+        np.concatenate(odds)[indices].astype(np.float32),
+        [_token_marks(row, claim) for row, claim in some],
     )
 
 
@@ -120,14 +120,14 @@ class CrossEncoder(nn.Module):
         tokens, mask = states[:, 1 : claim.shape[1] + 1], own[..., None].to(states.dtype)
         mean = (tokens * mask).sum(1) / mask.sum(1).clamp(min=1)
         pooled = torch.cat([states[:, 0], mean, (tokens - (1 - mask) * _FAR).amax(1)], 1)
-        found = self.out(self.drop(functional.gelu(self.hidden(pooled))))
-        return found[:, 0].float(), self.token(tokens)[..., 0].float()
+        odds = self.out(self.drop(functional.gelu(self.hidden(pooled))))
+        return odds[:, 0].float(), self.token(tokens)[..., 0].float()
 
     def groups(self, rate: float) -> list[dict[str, object]]:
         """What is learned, with its rate: the encoder's weights, and what was added to it."""
-        learned = [one for one in self.encoder.parameters() if one.requires_grad]
-        known = {id(one) for one in self.encoder.parameters()}
-        added = [one for one in self.parameters() if id(one) not in known]
+        learned = [parameter for parameter in self.encoder.parameters() if parameter.requires_grad]
+        known = {id(parameter) for parameter in self.encoder.parameters()}
+        added = [parameter for parameter in self.parameters() if id(parameter) not in known]
         return [{"params": learned, "lr": rate}, {"params": added, "lr": _HEAD_RATE}]
 
 
@@ -135,14 +135,14 @@ def pretrained(folder: Path, claims: Sequence[EditedClaim], *, seed: int) -> Cro
     """The encoder of a folder after batches of edited sentences."""
     torch.manual_seed(seed)
     model = CrossEncoder(folder).to(device()).train()
-    inputs, labels = [one.read for one in claims], torch.tensor([float(one.is_wrong) for one in claims])
+    inputs, labels = [claim.read for claim in claims], torch.tensor([float(claim.is_wrong) for claim in claims])
 
     def loss(batch: npt.NDArray[np.int64]) -> torch.Tensor:
-        padded = padded_inputs([inputs[place] for place in batch])
+        padded = padded_inputs([inputs[index] for index in batch])
         with precision():
-            found, tokens = model(*padded)
-        known = filled([claims[place].marks for place in batch], tokens.shape[1])
-        of_claims = functional.binary_cross_entropy_with_logits(found, labels[batch].to(found.device))
+            odds, tokens = model(*padded)
+        known = filled([claims[index].marks for index in batch], tokens.shape[1])
+        of_claims = functional.binary_cross_entropy_with_logits(odds, labels[batch].to(odds.device))
         return of_claims + _PRETRAINING_TOKENS * _of_tokens(tokens, known, (known >= 0).float())
 
     drawn = batches(inputs, np.arange(len(inputs)), _BATCH, np.random.default_rng(seed))
@@ -154,16 +154,16 @@ def tuned(start: CrossEncoder, claims: ReadClaims, *, seed: int) -> CrossEncoder
     """The encoder after batches of the rows' claims: what it says alone, and beside the trees' log odds."""
     torch.manual_seed(seed)
     model = deepcopy(start).train()
-    weights, labels, odds = (torch.from_numpy(one).to(device()) for one in (claims.weights, claims.labels, claims.odds))
+    weights, labels, odds = (torch.from_numpy(raw).to(device()) for raw in (claims.weights, claims.labels, claims.odds))
 
     def loss(batch: npt.NDArray[np.int64]) -> torch.Tensor:
-        padded = padded_inputs([claims.inputs[place] for place in batch])
+        padded = padded_inputs([claims.inputs[index] for index in batch])
         with precision():
-            found, tokens = model(*padded)
+            alone, tokens = model(*padded)
         weight, label = weights[batch], labels[batch]
-        known = filled([claims.marks[place] for place in batch], tokens.shape[1])
-        beside = found + model.scale * odds[batch] + model.bias
-        both = [functional.binary_cross_entropy_with_logits(one, label, reduction="none") for one in (found, beside)]
+        known = filled([claims.marks[index] for index in batch], tokens.shape[1])
+        beside = alone + model.scale * odds[batch] + model.bias
+        both = [functional.binary_cross_entropy_with_logits(said, label, reduction="none") for said in (alone, beside)]
         of_claims = ((both[0] + both[1]) / 2 * weight).sum() / weight.sum()
         return of_claims + _TOKENS * _of_tokens(tokens, known, (known >= 0) * weight[:, None])
 
@@ -182,7 +182,7 @@ def fit(
 ) -> None:
     """Learn from ``steps`` batches, with a rate that falls to 0."""
     optimiser = torch.optim.AdamW(list(groups), weight_decay=_DECAY, betas=(0.9, 0.98))
-    learned = [one for group in optimiser.param_groups for one in group["params"]]
+    learned = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     rate = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda at: min(1, (at + 1) / warm_up) * (1 - at / steps))
     for _ in tqdm(range(steps), unit="batch", disable=None, leave=False):
         optimiser.zero_grad(set_to_none=True)
@@ -193,35 +193,35 @@ def fit(
 
 
 def batches(
-    inputs: Sequence[ReaderInput], places: npt.NDArray[np.int64], size: int, draw: np.random.Generator
+    inputs: Sequence[ReaderInput], indices: npt.NDArray[np.int64], size: int, draw: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:
     """Batches of claims of similar length in a random order, without end."""
-    lengths = np.array([len(one.sentence) + len(one.premise) for one in inputs])
+    lengths = np.array([len(claim.sentence) + len(claim.premise) for claim in inputs])
     while True:
-        chunks = np.array_split(draw.permutation(places), max(1, len(places) // (size * _SORTED)))
-        found = [
+        chunks = np.array_split(draw.permutation(indices), max(1, len(indices) // (size * _SORTED)))
+        parts = [
             part
             for chunk in chunks
             for part in np.array_split(chunk[np.argsort(lengths[chunk], kind="stable")], math.ceil(len(chunk) / size))
         ]
-        yield from (found[place] for place in draw.permutation(len(found)))
+        yield from (parts[index] for index in draw.permutation(len(parts)))
 
 
 def padded_inputs(inputs: Sequence[ReaderInput]) -> Padded:
     """The inputs as tensors on the device."""
     claim, premise = (
         nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in texts], batch_first=True, padding_value=-1)
-        for texts in ([one.sentence for one in inputs], [one.premise for one in inputs])
+        for texts in ([item.sentence for item in inputs], [item.premise for item in inputs])
     )
     own = torch.zeros(claim.shape, dtype=torch.bool)
-    for row, one in enumerate(inputs):
-        own[row, one.own] = True
+    for row, item in enumerate(inputs):
+        own[row, item.own] = True
     return claim.to(device()), own.to(device()), premise.to(device())
 
 
 def filled(marks: Sequence[npt.NDArray[np.int8]], length: int) -> torch.Tensor:
     """int8 [claims, length], -1 behind the marks."""
-    ends = [functional.pad(torch.from_numpy(one), (0, length - len(one)), value=-1) for one in marks]
+    ends = [functional.pad(torch.from_numpy(row), (0, length - len(row)), value=-1) for row in marks]
     return torch.stack(ends).to(device())
 
 
@@ -235,29 +235,29 @@ def precision() -> torch.autocast:
     return torch.autocast(device().type, dtype=torch.bfloat16, enabled=device().type == "cuda")
 
 
-def _of_tokens(found: torch.Tensor, marks: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    each = functional.binary_cross_entropy_with_logits(found, marks.clamp(min=0).float(), reduction="none")
+def _of_tokens(odds: torch.Tensor, marks: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    each = functional.binary_cross_entropy_with_logits(odds, marks.clamp(min=0).float(), reduction="none")
     return (each * weights).sum() / weights.sum().clamp(min=1)
 
 
 def _labels_and_weights(rows: Sequence[VerdictRow]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
     labels = np.concatenate([row.marked_claims for row in rows])
     whole = [len(row.claims) if row.is_marked and not row.has_marks else 1 for row in rows]
-    weights = np.concatenate([row.claim_weights / one for row, one in zip(rows, whole, strict=True)])
+    weights = np.concatenate([row.claim_weights / count for row, count in zip(rows, whole, strict=True)])
     sets = np.concatenate([[row.set_name] * len(row.claims) for row in rows])
     for name in np.unique(sets).tolist():
         inside = sets == name
         both = [inside & (labels == label) & (weights > 0) for label in (True, False)]
-        some = [one for one in both if one.any()]
-        for one in some:
+        some = [mask for mask in both if mask.any()]
+        for mask in some:
             share = _OWN_WEIGHTS.get(name, WEIGHTS[name].claims) * inside.sum() ** _SET_EXPONENT / len(some)
-            weights[one] *= share / weights[one].sum()
+            weights[mask] *= share / weights[mask].sum()
     return labels, weights * len(weights) / weights.sum()
 
 
 def _token_marks(row: VerdictRow, read: ReaderInput) -> npt.NDArray[np.int8]:
-    found = np.full(len(read.sentence), -1, dtype=np.int8)
+    marks = np.full(len(read.sentence), -1, dtype=np.int8)
     if row.has_marks:
         marked = dict(zip(row.signals.words, row.marked_words.tolist(), strict=True))
-        found[read.own] = [int(marked.get(word, False)) for word in read.words]
-    return found
+        marks[read.own] = [int(marked.get(word, False)) for word in read.words]
+    return marks

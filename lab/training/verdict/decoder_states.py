@@ -47,8 +47,8 @@ class KeptStates:
     def read(self, rows: Sequence[VerdictRow]) -> list[States] | None:
         """The states of these rows; None if they are not there, or the file is damaged."""
         try:
-            with self._file(rows).open("rb") as file, np.load(file, allow_pickle=False) as found:
-                states, words = found["states"], found["words"].tolist()
+            with self._file(rows).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                states, words = arrays["states"], arrays["words"].tolist()
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None
         ends = np.cumsum([max(count, 0) for count in words]).tolist()
@@ -62,21 +62,21 @@ class KeptStates:
         """
         file = self._file(rows)
         self.folder.mkdir(parents=True, exist_ok=True)
-        read = [one for one in states if one is not None]
+        read = [part for part in states if part is not None]
         with new_file(file) as out:  # another run may write the same block
             np.savez(
                 out,
                 states=np.concatenate(read) if read else np.empty((0, 0), dtype=np.float16),
-                words=np.array([-1 if one is None else len(one) for one in states], dtype=np.int64),
+                words=np.array([-1 if part is None else len(part) for part in states], dtype=np.int64),
             )
 
     def _file(self, rows: Sequence[VerdictRow]) -> Path:
         decoder = [self.decoder[f"language_model_{name}"] for name in _DECIDE]
         texts = [
-            (one.question, [(passage.title, passage.text) for passage in one.passages], one.answer)
-            for one in (row.record for row in rows)
+            (record.question, [(passage.title, passage.text) for passage in record.passages], record.answer)
+            for record in (row.record for row in rows)
         ]
-        words = [[(one.char_start, one.char_end) for one in row.chars] for row in rows]
+        words = [[(chars.char_start, chars.char_end) for chars in row.chars] for row in rows]
         digest = hashlib.sha256(json.dumps([decoder, texts, words]).encode()).hexdigest()
         return self.folder / f"{digest[:32]}.npz"
 
@@ -103,22 +103,22 @@ def with_states(rows: Sequence[VerdictRow], decoder: Decoder, *, kept_in: Path |
 def _kept_or_read(rows: Sequence[VerdictRow], decoder: Decoder, kept: KeptStates | None) -> list[States]:
     if kept is not None and (known := kept.read(rows)) is not None:
         return known
-    found = _states_of_words(rows, decoder)
+    states = _states_of_words(rows, decoder)
     if kept is not None:
         try:
-            kept.write(rows, found)
+            kept.write(rows, states)
         except OSError as error:
             raise RunError(f"--decoder-states {kept.folder} cannot be written: {error}") from error
-    return found
+    return states
 
 
 def _states_of_words(rows: Sequence[VerdictRow], decoder: Decoder) -> list[States]:
-    def take(place: int, windows: Sequence[AnswerStates]) -> States:
-        return windows[0].of_words(rows[place].chars).astype(np.float16) if len(windows) == 1 else None
+    def take(index: int, windows: Sequence[AnswerStates]) -> States:
+        return windows[0].of_words(rows[index].chars).astype(np.float16) if len(windows) == 1 else None
 
-    found: list[States] = []
-    for row, states in zip(rows, read_answers(decoder, [one.record for one in rows], take), strict=True):
+    results: list[States] = []
+    for row, states in zip(rows, read_answers(decoder, [row.record for row in rows], take), strict=True):
         if isinstance(states, RowFault) and states.reason is not Reason.TOO_MANY_TOKENS:
             raise RunError(f"--decoder cannot read answer {row.record.record_id!r}: {states}") from states
-        found.append(None if isinstance(states, RowFault) else states)
-    return found
+        results.append(None if isinstance(states, RowFault) else states)
+    return results

@@ -121,9 +121,9 @@ class _Maker:
     def claim(self) -> EditedClaim | None:
         """A claim, or None where the drawn edit does not fit the drawn sentence."""
         rng, page = self._rng, self._rng.choice(self._pages)
-        place = rng.randrange(len(page.all))
-        sentence = page.all[place]
-        near = [one for one in page.all[max(0, place - 2) : place + 3] if one is not sentence]
+        index = rng.randrange(len(page.all))
+        sentence = page.all[index]
+        near = [other for other in page.all[max(0, index - 2) : index + 3] if other is not sentence]
         is_wrong = rng.random() < 0.5
         edit = rng.choices([edit for _, edit in self._edits], [weight for weight, _ in self._edits])[0]
         self._page, self._near = page, near
@@ -138,11 +138,11 @@ class _Maker:
         elif edit != self._foreign and rng.random() < 0.4:  # the premise was edited, and the claim is the sentence
             premise, words, wrong = words, sentence, _differs(sentence, words)
         words, wrong = self._same_meaning(list(words), list(wrong))
-        return self._tokens(words, wrong, self._premise(premise, place), is_wrong=is_wrong)
+        return self._tokens(words, wrong, self._premise(premise, index), is_wrong=is_wrong)
 
     def _name(self, words: _Words) -> _Edit | None:
         names = _names(words, with_first=self._rng.random() < 0.5)
-        close = [one[start:end] for one in self._near for start, end in _names(one)]
+        close = [sentence[start:end] for sentence in self._near for start, end in _names(sentence)]
         others = close if close and self._rng.random() < 0.6 else self._page.names
         others = [name for name in others if not set(name) & set(words)]
         if not names or not others:
@@ -151,14 +151,14 @@ class _Maker:
         return _replaced(words, start, end, self._rng.choice(others))
 
     def _number(self, words: _Words) -> _Edit | None:
-        places = [place for place, word in enumerate(words) if _has_digit(word)]
-        if not places:
+        indices = [index for index, word in enumerate(words) if _has_digit(word)]
+        if not indices:
             return None
-        place = self._rng.choice(places)
-        number, is_year = words[place], bool(_YEAR.fullmatch(words[place]))
-        others = [one for one in self._page.numbers if one not in words and bool(_YEAR.fullmatch(one)) == is_year]
+        index = self._rng.choice(indices)
+        number, is_year = words[index], bool(_YEAR.fullmatch(words[index]))
+        others = [word for word in self._page.numbers if word not in words and bool(_YEAR.fullmatch(word)) == is_year]
         if others and self._rng.random() < 0.65:
-            return _replaced(words, place, place + 1, [self._rng.choice(others)])
+            return _replaced(words, index, index + 1, [self._rng.choice(others)])
         digits = re.search(r"[0-9]+", number)
         if digits is None:
             return None
@@ -168,14 +168,14 @@ class _Maker:
             step = int(value * self._rng.choice((0.5, -0.5, 1, 0.2)))
         changed = max(0, value + step)
         changed += changed == value
-        return _replaced(words, place, place + 1, [f"{number[: digits.start()]}{changed}{number[digits.end() :]}"])
+        return _replaced(words, index, index + 1, [f"{number[: digits.start()]}{changed}{number[digits.end() :]}"])
 
     def _roles(self, words: _Words) -> _Edit | None:
         verb = _first_verb(words)
         if verb is None:
             return None
         names = _names(words, with_first=words[0].lower() not in _FUNCTION_WORDS)
-        before, behind = [one for one in names if one[1] <= verb], [one for one in names if one[0] > verb][:2]
+        before, behind = [name for name in names if name[1] <= verb], [name for name in names if name[0] > verb][:2]
         if not before or not behind:
             return None
         (start, end), (first, last) = self._rng.choice(before), self._rng.choice(behind)
@@ -186,26 +186,26 @@ class _Maker:
 
     def _negation(self, words: _Words) -> _Edit | None:
         if "not" in words:
-            place = words.index("not")
-            rest = words[:place] + words[place + 1 :]
-            return rest, [at == min(place, len(rest) - 1) for at in range(len(rest))]
-        places = [place for place, word in enumerate(words[:-1]) if word in _AUXILIARIES]
-        if not places:
+            index = words.index("not")
+            rest = words[:index] + words[index + 1 :]
+            return rest, [at == min(index, len(rest) - 1) for at in range(len(rest))]
+        indices = [index for index, word in enumerate(words[:-1]) if word in _AUXILIARIES]
+        if not indices:
             return None
         no = self._rng.choices((["not"], ["never"], ["no", "longer"]), (6, 2, 2))[0]
-        return _replaced(words, places[0], places[0] + 1, [words[places[0]], *no])
+        return _replaced(words, indices[0], indices[0] + 1, [words[indices[0]], *no])
 
     def _word(self, words: _Words) -> _Edit | None:
-        places = [place for place, word in enumerate(words) if _is_content(word)]
-        if not places:
+        indices = [index for index, word in enumerate(words) if _is_content(word)]
+        if not indices:
             return None
         changed, wrong = list(words), [False] * len(words)
-        for place in self._rng.sample(places, min(len(places), self._rng.choice((1, 1, 2, 3)))):
+        for index in self._rng.sample(indices, min(len(indices), self._rng.choice((1, 1, 2, 3)))):
             others = (self._page if self._rng.random() < 0.5 else self._rng.choice(self._pages)).content
             drawn = [self._rng.choice(others) for _ in range(12)]
-            fitting = [one for one in drawn if one not in words and one[-2:] == words[place][-2:]]
+            fitting = [word for word in drawn if word not in words and word[-2:] == words[index][-2:]]
             if fitting:
-                changed[place], wrong[place] = fitting[0], True
+                changed[index], wrong[index] = fitting[0], True
         return (changed, wrong) if any(wrong) else None
 
     def _predicate(self, words: _Words) -> _Edit | None:
@@ -217,7 +217,7 @@ class _Maker:
     def _other_predicate(self, words: _Words, others: list[_Words]) -> _Edit | None:
         """The subject of the sentence with the predicate of another one."""
         verb = _first_verb(words)
-        others = [one for one in others if one is not words and _first_verb(one) is not None]
+        others = [other for other in others if other is not words and _first_verb(other) is not None]
         if verb is None or not others or words[0] in _PRONOUNS:
             return None
         other = self._rng.choice(others)
@@ -230,16 +230,16 @@ class _Maker:
     def _same_meaning(self, words: _Words, wrong: list[bool]) -> _Edit:
         """The words with parts left out, moved or exchanged so that what they say stays."""
         rng, draw = self._rng, self._rng.random()
-        commas = [place for place, word in enumerate(words) if word in (",", ";") and place > 2]
-        places = [at for at, word in enumerate(words) if word in _PREPOSITIONS and at > 4 and len(words) - at < 12]
+        commas = [index for index, word in enumerate(words) if word in (",", ";") and index > 2]
+        starts = [at for at, word in enumerate(words) if word in _PREPOSITIONS and at > 4 and len(words) - at < 12]
         if draw < 0.45 and commas:
             start = rng.choice(commas)
-            behind = [one for one in commas if one > start]
+            behind = [comma for comma in commas if comma > start]
             end = behind[0] + 1 if behind and rng.random() < 0.6 else len(words) - 1
             if not any(wrong[start:end]) and len(words) - (end - start) >= _SHORTEST - 1:
                 words, wrong = words[:start] + words[end:], wrong[:start] + wrong[end:]
-        elif 0.45 <= draw < 0.6 and places and not any(wrong[places[-1] :]):
-            words, wrong = [*words[: places[-1]], "."], [*wrong[: places[-1]], False]
+        elif 0.45 <= draw < 0.6 and starts and not any(wrong[starts[-1] :]):
+            words, wrong = [*words[: starts[-1]], "."], [*wrong[: starts[-1]], False]
         if rng.random() < 0.35 and words[0].lower() in _PREPOSITIONS and "," in words[2:9]:
             cut = words.index(",", 2)
             words = [*words[cut + 1 : -1], words[0].lower(), *words[1:cut], "."]
@@ -254,11 +254,11 @@ class _Maker:
             words = known
         return words, wrong
 
-    def _premise(self, main: _Words, place: int) -> list[int]:
+    def _premise(self, main: _Words, index: int) -> list[int]:
         """Ids: perhaps the title, the sentence with its neighbours, and behind separators up to two others."""
         rng, draw = self._rng, self._rng.random()
-        before = self._page.all[place - 1 : place] if place and draw < 0.35 else []
-        after = self._page.all[place + 1 : place + 2] if 0.2 < draw < 0.7 else []
+        before = self._page.all[index - 1 : index] if index and draw < 0.35 else []
+        after = self._page.all[index + 1 : index + 2] if 0.2 < draw < 0.7 else []
         window = [*([self._page.title] if self._page.title and rng.random() < 0.5 else []), *before, main, *after]
         others = rng.sample(self._near, min(len(self._near), rng.choice((0, 1, 2, 2))))
         if rng.random() >= 0.7:
@@ -292,10 +292,10 @@ class _Maker:
             of_chars[start:end] = number
         of_tokens = [int(of_chars[start:end].max(initial=-1)) for start, end in encoding.offsets[:_CLAIM_TOKENS]]
         marks = np.array([int(wrong[word]) if word >= 0 and own[word] else -1 for word in of_tokens], dtype=np.int8)
-        places = np.flatnonzero(marks >= 0)
-        if len(places) < 2 or is_wrong is not bool((marks == 1).any()):
+        positions = np.flatnonzero(marks >= 0)
+        if len(positions) < 2 or is_wrong is not bool((marks == 1).any()):
             return None
-        read = ReaderInput(tuple(encoding.ids[:_CLAIM_TOKENS]), places, tuple(places.tolist()), tuple(premise))
+        read = ReaderInput(tuple(encoding.ids[:_CLAIM_TOKENS]), positions, tuple(positions.tolist()), tuple(premise))
         return EditedClaim(read, is_wrong, marks)
 
     def _ids(self, words: _Words) -> list[int]:
@@ -327,14 +327,14 @@ def _replaced(words: _Words, start: int, end: int, new: _Words) -> _Edit:
 
 def _names(words: _Words, *, with_first: bool = False) -> list[tuple[int, int]]:
     """Runs of capitalised words, as [start, end)."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for at, word in enumerate(words):
         if word[:1].isupper() and len(word) > 1 and word.lower() not in _FUNCTION_WORDS and (at or with_first):
-            if found and found[-1][1] == at:
-                found[-1] = (found[-1][0], at + 1)
+            if ranges and ranges[-1][1] == at:
+                ranges[-1] = (ranges[-1][0], at + 1)
             else:
-                found.append((at, at + 1))
-    return found
+                ranges.append((at, at + 1))
+    return ranges
 
 
 def _first_verb(words: _Words) -> int | None:

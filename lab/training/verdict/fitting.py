@@ -143,7 +143,7 @@ class FittedWords:
         """The log odds of the words of each row, as the verdict's model limits them."""
         loaded = BoostedTrees.from_json(self.trees)
         odds = [np.clip(loaded.log_odds(row.signals.values), LOWEST, HIGHEST) for row in rows]
-        return [self._with_probe(*one) for one in zip(odds, rows, strict=True)]
+        return [self._with_probe(*pair) for pair in zip(odds, rows, strict=True)]
 
     def _with_probe(self, odds: _Numbers, row: VerdictRow) -> _Numbers:
         if self.probe is None or row.states is None:
@@ -169,7 +169,7 @@ def _probe(rows: Sequence[VerdictRow]) -> LogisticRegression | None:
     read = [(row, row.states) for row in rows if row.states is not None]
     if not read:
         return None
-    numbers = np.concatenate([one for _, one in read]).astype(np.float32)
+    numbers = np.concatenate([states for _, states in read]).astype(np.float32)
     labels = np.concatenate([row.marked_words for row, _ in read])
     weights = np.concatenate([(row.word_weights > 0) * PROBE_SETS[row.set_name] for row, _ in read])
     mean, scale = numbers.mean(axis=0), numbers.std(axis=0) + 1e-6
@@ -194,12 +194,12 @@ def fit_claims(rows: Sequence[VerdictRow], odds: Odds, *, seed: int) -> dict[str
     Raises:
         UsageError: if scikit-learn is not installed.
     """
-    some = [(row, one) for row, one in zip(rows, odds, strict=True) if WEIGHTS[row.set_name].claims]
-    numbers = [numbers_of_claims(*one) for one in some]
-    weights = np.concatenate([_claim_weights(row, found) for (row, _), found in zip(some, numbers, strict=True)])
+    some = [(row, words) for row, words in zip(rows, odds, strict=True) if WEIGHTS[row.set_name].claims]
+    numbers = [numbers_of_claims(*pair) for pair in some]
+    weights = np.concatenate([_claim_weights(row, values) for (row, _), values in zip(some, numbers, strict=True)])
     labels = np.concatenate([row.marked_claims for row, _ in some])
     sets = np.concatenate([[row.set_name] * len(row.claims) for row, _ in some])
-    shares = {name: 1000 * one.claims for name, one in WEIGHTS.items()}
+    shares = {name: 1000 * weight.claims for name, weight in WEIGHTS.items()}
     balanced = _balanced(weights, labels, sets, shares)
     return _trees(CLAIM_NUMBERS, np.concatenate(numbers), labels, balanced, seed, _CLAIM_TREES)
 
@@ -221,12 +221,12 @@ def _balanced(
     weights: _Numbers, labels: npt.NDArray[np.bool_], sets: npt.NDArray[np.str_], shares: Mapping[str, float]
 ) -> _Numbers:
     """The weights so that either label of a set comes to half of the set's share."""
-    found = weights.astype(np.float64)
+    balanced = weights.astype(np.float64)
     for name in np.unique(sets).tolist():
         for label in (True, False):
             inside = (sets == name) & (labels == label)
-            found[inside] *= shares[name] / 2 / max(float(found[inside].sum()), 1e-9)
-    return found
+            balanced[inside] *= shares[name] / 2 / max(float(balanced[inside].sum()), 1e-9)
+    return balanced
 
 
 def fit_answers(rows: Sequence[VerdictRow], odds: Odds, ratios: Odds) -> AnswerRegression:
@@ -238,13 +238,13 @@ def fit_answers(rows: Sequence[VerdictRow], odds: Odds, ratios: Odds) -> AnswerR
     Raises:
         UsageError: if scikit-learn is not installed.
     """
-    some = [one for one in zip(rows, odds, ratios, strict=True) if WEIGHTS[one[0].set_name].answers]
-    found = [answer_numbers(row.signals, words, claims) for row, words, claims in some]
-    names, numbers = found[0][0], np.concatenate([one for _, one in found])
+    some = [triple for triple in zip(rows, odds, ratios, strict=True) if WEIGHTS[triple[0].set_name].answers]
+    named = [answer_numbers(row.signals, words, claims) for row, words, claims in some]
+    names, numbers = named[0][0], np.concatenate([values for _, values in named])
     labels = np.array([row.is_marked for row, *_ in some])
     kinds = np.array([row.signals.kind for row, *_ in some])
     sets = np.array([row.set_name for row, *_ in some])
-    weights = _balanced(np.ones(len(some)), labels, sets, {name: one.answers for name, one in WEIGHTS.items()})
+    weights = _balanced(np.ones(len(some)), labels, sets, {name: weight.answers for name, weight in WEIGHTS.items()})
     weights *= len(weights) / weights.sum()
     mean, scale = np.average(numbers, axis=0, weights=weights), numbers.std(axis=0) + 1e-6
     common = (numbers - mean) / scale
@@ -254,8 +254,8 @@ def fit_answers(rows: Sequence[VerdictRow], odds: Odds, ratios: Odds) -> AnswerR
     shared, *owns = np.split(coefficients, np.cumsum([len(names), *[own.shape[1]] * (len(RowKind) - 1)]))
     return AnswerRegression(
         {
-            kind: LogisticRegression(names, mean, scale, shared + _OWN_SCALE * one[:-1], bias + float(one[-1]))
-            for kind, one in zip(RowKind, owns, strict=True)
+            kind: LogisticRegression(names, mean, scale, shared + _OWN_SCALE * part[:-1], bias + float(part[-1]))
+            for kind, part in zip(RowKind, owns, strict=True)
         }
     )
 
@@ -282,10 +282,10 @@ def _tree(nodes: Any) -> dict[str, list[float]]:
     leaf = nodes["is_leaf"].astype(bool)
     return {
         "columns": [int(column) for column in np.where(leaf, 0, nodes["feature_idx"])],
-        "thresholds": [float(f"{one:.{_DIGITS}g}") for one in np.where(leaf, 0.0, nodes["num_threshold"])],
-        "left": [int(one) for one in np.where(leaf, 0, nodes["left"])],
-        "right": [int(one) for one in np.where(leaf, 0, nodes["right"])],
-        "values": [float(f"{one:.{_DIGITS}g}") for one in np.where(leaf, nodes["value"], 0.0)],
+        "thresholds": [float(f"{value:.{_DIGITS}g}") for value in np.where(leaf, 0.0, nodes["num_threshold"])],
+        "left": [int(value) for value in np.where(leaf, 0, nodes["left"])],
+        "right": [int(value) for value in np.where(leaf, 0, nodes["right"])],
+        "values": [float(f"{value:.{_DIGITS}g}") for value in np.where(leaf, nodes["value"], 0.0)],
     }
 
 
@@ -357,10 +357,10 @@ def cross_validated(
             progress()
         parts.append(fit(list(range(len(rows)))))
         progress()
-        return [said[place] for place in range(len(rows))], parts
+        return [said[index] for index in range(len(rows))], parts
 
-    def only(places: list[int], values: Sequence[_Said]) -> list[_Said]:
-        return [values[place] for place in places]
+    def only(indices: list[int], values: Sequence[_Said]) -> list[_Said]:
+        return [values[index] for index in indices]
 
     odds, words = each(
         lambda some: fit_words(only(some, rows), seed=seed, probe_shares=probe_shares),
@@ -372,33 +372,33 @@ def cross_validated(
     )
     risks, answers = each(
         lambda some: fit_answers(only(some, rows), only(some, odds), only(some, ratios)),
-        lambda part, own: [part.log_odds(rows[one].signals, odds[one], ratios[one]) for one in own],
+        lambda part, own: [part.log_odds(rows[index].signals, odds[index], ratios[index]) for index in own],
     )
     fall = _claim_fall(rows, ratios, risks)
     claimed = [
         claim_log_odds(ratio, risk, row.premises, fall=fall)
         for row, ratio, risk in zip(rows, ratios, risks, strict=True)
     ]
-    scores = [Scored(*one, float(one[1].max())) for one in zip(odds, claimed, strict=True)]
+    scores = [Scored(*pair, float(pair[1].max())) for pair in zip(odds, claimed, strict=True)]
     return CrossValidation(tuple(scores), folds, tuple(map(FittedParts, words, claims, answers)), fall)
 
 
 def _ratios(trees: dict[str, Any], rows: Sequence[VerdictRow], odds: Odds) -> list[_Numbers]:
     loaded = BoostedTrees.from_json(trees)
-    return [loaded.log_odds(numbers_of_claims(row, one)) for row, one in zip(rows, odds, strict=True)]
+    return [loaded.log_odds(numbers_of_claims(row, words)) for row, words in zip(rows, odds, strict=True)]
 
 
 def _claim_fall(rows: Sequence[VerdictRow], ratios: Odds, risks: Sequence[float]) -> float:
     """The fall with the least log loss of claims, the mean over sets."""
-    chosen = [one for one in zip(rows, ratios, risks, strict=True) if one[0].has_marks]
-    several = [one for one in chosen if one[0].set_name in _FALL_SETS] or chosen
+    chosen = [triple for triple in zip(rows, ratios, risks, strict=True) if triple[0].has_marks]
+    several = [triple for triple in chosen if triple[0].set_name in _FALL_SETS] or chosen
 
     def loss(fall: float) -> float:
-        found: dict[str, list[_Numbers]] = {name: [] for name in WEIGHTS}
+        losses: dict[str, list[_Numbers]] = {name: [] for name in WEIGHTS}
         for row, ratio, risk in several:
             odds = risk - fall * (ratio.max() - ratio)
             judged = row.claim_weights > 0
-            found[row.set_name].append(np.logaddexp(0, np.where(row.marked_claims, -odds, odds))[judged])
-        return float(np.mean([np.concatenate(one).mean() for one in found.values() if one]))
+            losses[row.set_name].append(np.logaddexp(0, np.where(row.marked_claims, -odds, odds))[judged])
+        return float(np.mean([np.concatenate(part).mean() for part in losses.values() if part]))
 
     return min(_FALLS, key=loss)

@@ -35,46 +35,46 @@ _Flags = npt.NDArray[np.bool_]
 
 def points_by_length(rows: Sequence[VerdictRow], scores: Sequence[Scored]) -> dict[str, list[dict[str, float]]]:
     """The points of long and of short answers, by their names in a verdict's file; of all, where a kind has none."""
-    risks = _probability([one.answer for one in scores])
+    risks = _probability([score.answer for score in scores])
     marked = np.array([row.is_marked for row in rows])
-    found = {}
+    points = {}
     for name, own in _by_length(rows).items():
         inside = own if own.any() else np.ones(len(rows), dtype=bool)
-        found["short_" * (name == "short") + "operating_points"] = operating_points(risks[inside], marked[inside])
-    return found
+        points["short_" * (name == "short") + "operating_points"] = operating_points(risks[inside], marked[inside])
+    return points
 
 
 def choose_thresholds(rows: Sequence[VerdictRow], scores: Sequence[Scored]) -> VerdictThresholds:
     """The fixed thresholds of claims, and those of words with the best F1 of characters that people marked."""
-    some = [one for one in zip(rows, scores, strict=True) if one[0].set_name in _WORD_SETS and one[0].has_marks]
+    some = [pair for pair in zip(rows, scores, strict=True) if pair[0].set_name in _WORD_SETS and pair[0].has_marks]
     limits = LIMITS
     for name, choices in (("word", _WORD_CHOICES), ("weak_word", _WEAK_WORD_CHOICES)):
         tried = [replace(limits, **{name: round(float(choice), 4)}) for choice in choices]
-        limits = max(tried, key=lambda one: _character_f1(some or list(zip(rows, scores, strict=True)), one))
+        limits = max(tried, key=lambda limit: _character_f1(some or list(zip(rows, scores, strict=True)), limit))
     return limits
 
 
 def _character_f1(some: Sequence[tuple[VerdictRow, Scored]], limits: VerdictThresholds) -> float:
     """From 0 to 1, over the words that people judged."""
     common = called = marked = 0
-    for row, one in some:
+    for row, score in some:
         letters = row.letters * (row.word_weights > 0)
-        chosen = called_words(row, one, limits)
+        chosen = called_words(row, score, limits)
         common += int(letters[chosen & row.marked_words].sum())
         called += int(letters[chosen].sum())
         marked += int(letters[row.marked_words].sum())
     return 2 * common / max(called + marked, 1)
 
 
-def called_words(row: VerdictRow, one: Scored, limits: VerdictThresholds) -> _Flags:
+def called_words(row: VerdictRow, scored: Scored, limits: VerdictThresholds) -> _Flags:
     """Which words an audit names: none where no claim is unsupported, at least one of each unsupported claim."""
-    places = {index: place for place, index in enumerate(row.signals.words)}
-    chosen = np.zeros(len(places), dtype=bool)
-    support, suspicion = 1 - _probability(one.claims), _probability(one.words)
+    columns = {word: column for column, word in enumerate(row.signals.words)}
+    chosen = np.zeros(len(columns), dtype=bool)
+    support, suspicion = 1 - _probability(scored.claims), _probability(scored.words)
     if support.min() >= limits.balanced:
         return chosen
     for score, words in zip(support, row.claims, strict=True):
-        own = np.array([places[each] for each in words if each in places], dtype=np.intp)
+        own = np.array([columns[word] for word in words if word in columns], dtype=np.intp)
         if score < limits.balanced:
             chosen[own] |= suspicion[own] >= min(limits.word, float(suspicion[own].max()))
         elif score < limits.supported:
@@ -87,20 +87,20 @@ def tables(rows: Sequence[VerdictRow], scores: Sequence[Scored], limits: Verdict
     from sklearn.metrics import roc_auc_score  # only the extra "training" brings it
 
     lines = []
-    risks = _probability([one.answer for one in scores])
+    risks = _probability([score.answer for score in scores])
     for name, inside in _groups(rows):
-        places = np.flatnonzero(inside).tolist()
-        marked = np.array([rows[place].is_marked for place in places])
-        own = risks[places]
+        indices = np.flatnonzero(inside).tolist()
+        marked = np.array([rows[index].is_marked for index in indices])
+        own = risks[indices]
         flagged = own > 1 - limits.balanced
         hits, alarms = _share(flagged[marked]), _share(flagged[~marked])
         common = int((marked & flagged).sum())
-        with_marks = [(rows[place], scores[place]) for place in places if rows[place].has_marks]
+        with_marks = [(rows[index], scores[index]) for index in indices if rows[index].has_marks]
         both = marked.any() and not marked.all()
         lines.append(
             (
                 name,
-                str(len(places)),
+                str(len(indices)),
                 str(int(marked.sum())),
                 f"{roc_auc_score(marked, own):.3f}" if both else "-",
                 _percent(2 * common / max(int(marked.sum() + flagged.sum()), 1)),
@@ -125,7 +125,7 @@ def _groups(rows: Sequence[VerdictRow]) -> Iterator[tuple[str, _Flags]]:
         groups += [(kind, own & (kinds == kind)) for kind in dict.fromkeys(kinds[own].tolist())]
         groups += [(length, own & (fewest <= counts) & (counts <= most)) for length, fewest, most in _LENGTHS]
         yield name, own
-        yield from ((f"{name}: {group}", one) for group, one in groups if one.any() and not np.array_equal(one, own))
+        yield from ((f"{name}: {part}", mask) for part, mask in groups if mask.any() and not np.array_equal(mask, own))
 
 
 def _reliability(rows: Sequence[VerdictRow], risks: npt.NDArray[np.float64]) -> Iterator[tuple[str, ...]]:

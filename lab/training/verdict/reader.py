@@ -72,16 +72,16 @@ class Reader(nn.Module):
         """Unit vectors and states, [claims, tokens, ...]."""
         vectors = self.vectors(ids)
         states = self.drop(self.projection(vectors)) * inside[..., None]
-        for one in self.convolutions:
-            states = states + self.drop(functional.gelu(one(states.mT)).mT) * inside[..., None]
+        for layer in self.convolutions:
+            states = states + self.drop(functional.gelu(layer(states.mT)).mT) * inside[..., None]
         return functional.normalize(vectors, dim=-1), states
 
     def forward(self, claim: torch.Tensor, own: torch.Tensor, premise: torch.Tensor) -> torch.Tensor:
         """The log odds that claims are unsupported; arguments as in ``Padded``."""
         in_claim, in_premise = claim >= 0, premise >= 0
         claim, premise = claim.clamp(min=0), premise.clamp(min=0)
-        (one, states), (two, others) = self.encoded(claim, in_claim), self.encoded(premise, in_premise)
-        cosines, far = one @ two.mT, ~in_premise[:, None]
+        (units, states), (other_units, others) = self.encoded(claim, in_claim), self.encoded(premise, in_premise)
+        cosines, far = units @ other_units.mT, ~in_premise[:, None]
         scores = self.query(states) @ self.key(others).mT / math.sqrt(_SIZE) + _COSINE_COUNTS * cosines
         aligned = scores.masked_fill(far, _FAR).softmax(-1)
         other = aligned @ others
@@ -95,8 +95,8 @@ class Reader(nn.Module):
         mean = (compared * mask).sum(1) / mask.sum(1).clamp(min=1)
         pooled = [mean, (gates * compared).sum(1), (compared - (1 - mask) * 10).amax(1)]
         hidden = self.drop(functional.gelu(self.out[0](self.drop(torch.cat(pooled, -1)))))
-        found: torch.Tensor = self.out[1](hidden)[:, 0]
-        return found
+        odds: torch.Tensor = self.out[1](hidden)[:, 0]
+        return odds
 
 
 def reduced_vectors(vectors: npt.NDArray[np.float32], counts: npt.NDArray[np.float32], size: int) -> torch.Tensor:
@@ -104,10 +104,10 @@ def reduced_vectors(vectors: npt.NDArray[np.float32], counts: npt.NDArray[np.flo
     shares = (np.minimum(counts, 200) + 1)[:, None]
     centred = vectors - (vectors * shares).sum(axis=0) / shares.sum()
     _, directions = np.linalg.eigh((centred * shares).T @ centred / shares.sum())
-    found = centred @ directions[:, -size:]
-    found *= math.sqrt(size) / 4 / np.linalg.norm(found, axis=1, keepdims=True)
-    scales = np.abs(found).max(axis=1, keepdims=True) / 127
-    return torch.from_numpy((found / scales).round() * scales)
+    reduced = centred @ directions[:, -size:]
+    reduced *= math.sqrt(size) / 4 / np.linalg.norm(reduced, axis=1, keepdims=True)
+    scales = np.abs(reduced).max(axis=1, keepdims=True) / 127
+    return torch.from_numpy((reduced / scales).round() * scales)
 
 
 def with_readings(
@@ -127,8 +127,8 @@ def with_readings(
     stored = load_file(BUNDLED_VERDICT / READER_FILES[0])
     vectors = torch.from_numpy(stored["vectors"].astype(np.float32) * stored["scales"].astype(np.float32)[:, None])
 
-    def trained(places: Sequence[int]) -> Reader:
-        claims = read_claims([rows[place] for place in places], [odds[place] for place in places])
+    def trained(indices: Sequence[int]) -> Reader:
+        claims = read_claims([rows[index] for index in indices], [odds[index] for index in indices])
         return distilled(tuned(start, claims, seed=seed), claims, edited, vectors, whole_words, seed=seed)
 
     parts = folds_of(rows, seed=seed) % _PARTS
@@ -136,10 +136,10 @@ def with_readings(
     for part in range(_PARTS):
         own = np.flatnonzero(parts == part).tolist()
         said |= zip(
-            own, _said(trained(np.flatnonzero(parts != part).tolist()), [rows[one] for one in own]), strict=True
+            own, _said(trained(np.flatnonzero(parts != part).tolist()), [rows[index] for index in own]), strict=True
         )
     whole = reader_weights(trained(range(len(rows))), stored["vectors"], stored["scales"])
-    return [replace(row, read=said[place]) for place, row in enumerate(rows)], whole
+    return [replace(row, read=said[index]) for index, row in enumerate(rows)], whole
 
 
 def distilled(
@@ -157,32 +157,32 @@ def distilled(
     similar = _similar_words(teacher.words.weight.detach(), whole_words)
 
     def exchanged(inputs: Sequence[ReaderInput]) -> list[ReaderInput]:
-        return [_with_similar_words(one, similar, whole_words, draw) for one in inputs]
+        return [_with_similar_words(claim, similar, whole_words, draw) for claim in inputs]
 
     count = len(claims.inputs)
-    places = np.flatnonzero(draw.random(count) < _OTHER_PREMISES)
-    others = (places + draw.integers(1, count, size=len(places))) % count
+    chosen = np.flatnonzero(draw.random(count) < _OTHER_PREMISES)
+    moved = (chosen + draw.integers(1, count, size=len(chosen))) % count
     beside = [
-        replace(claims.inputs[one], premise=claims.inputs[two].premise) for one, two in zip(places, others, strict=True)
+        replace(claims.inputs[at], premise=claims.inputs[far].premise) for at, far in zip(chosen, moved, strict=True)
     ]
-    made = [edited[place].read for place in draw.permutation(len(edited))]
+    made = [edited[index].read for index in draw.permutation(len(edited))]
     inputs = [*claims.inputs, *exchanged(claims.inputs), *beside, *made[:_EDITED], *exchanged(made[-_EXCHANGED:])]
     said = torch.from_numpy(_told(teacher, inputs)).to(device())
-    weights, labels = (torch.from_numpy(one).to(device()) for one in (claims.weights, claims.labels))
+    weights, labels = (torch.from_numpy(array).to(device()) for array in (claims.weights, claims.labels))
     reader = Reader(vectors).to(device()).train()
 
     def loss(batch: npt.NDArray[np.int64]) -> torch.Tensor:
-        found = reader(*padded_inputs([inputs[place] for place in batch]))
-        of_teacher = functional.binary_cross_entropy_with_logits(found, said[batch].sigmoid())
+        odds = reader(*padded_inputs([inputs[index] for index in batch]))
+        of_teacher = functional.binary_cross_entropy_with_logits(odds, said[batch].sigmoid())
         own = np.flatnonzero(batch < count)
         if not len(own):
             return of_teacher
         weight, label = weights[batch[own]], labels[batch[own]]
-        each = functional.binary_cross_entropy_with_logits(found[own], label, reduction="none")
+        each = functional.binary_cross_entropy_with_logits(odds[own], label, reduction="none")
         of_labels = (each * weight).sum() / weight.sum().clamp(min=1e-6)
         return (1 - _LABELS_COUNT) * of_teacher + _LABELS_COUNT * of_labels
 
-    learned = [one for one in reader.parameters() if one.requires_grad]
+    learned = [parameter for parameter in reader.parameters() if parameter.requires_grad]
     drawn = batches(inputs, np.arange(len(inputs)), _BATCH, draw)
     fit([{"params": learned, "lr": _RATE}], loss, drawn, _STEPS, _WARM_UP)
     return reader.eval().cpu()
@@ -190,53 +190,53 @@ def distilled(
 
 def _similar_words(vectors: torch.Tensor, whole: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """[word pieces, similar]: the whole words whose vectors have the highest cosine with each whole word."""
-    places = torch.from_numpy(np.flatnonzero(whole))
-    unit = functional.normalize(vectors[places.to(vectors.device)], dim=1)
-    found = torch.zeros(len(vectors), min(_SIMILAR, len(places) - 1), dtype=torch.long)
-    for start in range(0, len(places), 2048):
-        nearest = (unit[start : start + 2048] @ unit.T).topk(found.shape[1] + 1, dim=1).indices.cpu()
-        found[places[start : start + 2048]] = places[nearest[:, 1:]]  # the first is the word itself
-    return found.numpy()
+    ids = torch.from_numpy(np.flatnonzero(whole))
+    unit = functional.normalize(vectors[ids.to(vectors.device)], dim=1)
+    similar = torch.zeros(len(vectors), min(_SIMILAR, len(ids) - 1), dtype=torch.long)
+    for start in range(0, len(ids), 2048):
+        nearest = (unit[start : start + 2048] @ unit.T).topk(similar.shape[1] + 1, dim=1).indices.cpu()
+        similar[ids[start : start + 2048]] = ids[nearest[:, 1:]]  # the first is the word itself
+    return similar.numpy()
 
 
 def _with_similar_words(
-    one: ReaderInput, similar: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], draw: np.random.Generator
+    claim: ReaderInput, similar: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_], draw: np.random.Generator
 ) -> ReaderInput:
-    ids = np.array(one.sentence)
-    places = one.own[whole[ids[one.own]] & (draw.random(len(one.own)) < _WORDS_EXCHANGED)]
-    ids[places] = similar[ids[places], draw.integers(similar.shape[1], size=len(places))]
-    return replace(one, sentence=tuple(ids.tolist()))
+    ids = np.array(claim.sentence)
+    positions = claim.own[whole[ids[claim.own]] & (draw.random(len(claim.own)) < _WORDS_EXCHANGED)]
+    ids[positions] = similar[ids[positions], draw.integers(similar.shape[1], size=len(positions))]
+    return replace(claim, sentence=tuple(ids.tolist()))
 
 
 def _told(teacher: CrossEncoder, inputs: Sequence[ReaderInput]) -> npt.NDArray[np.float32]:
-    order = np.argsort([len(one.sentence) + len(one.premise) for one in inputs], kind="stable")
-    found = np.empty(len(inputs), dtype=np.float32)
+    order = np.argsort([len(claim.sentence) + len(claim.premise) for claim in inputs], kind="stable")
+    odds = np.empty(len(inputs), dtype=np.float32)
     with torch.inference_mode(), precision():
         for batch in np.array_split(order, math.ceil(len(order) / _BATCH)):
-            found[batch] = teacher(*padded_inputs([inputs[place] for place in batch]))[0].cpu().numpy()
-    return found
+            odds[batch] = teacher(*padded_inputs([inputs[index] for index in batch]))[0].cpu().numpy()
+    return odds
 
 
 def _said(reader: Reader, rows: Sequence[VerdictRow]) -> list[npt.NDArray[np.float64]]:
-    found = []
+    readings = []
     with torch.inference_mode():
         for row in rows:
             own = np.full(len(row.claims), NOTHING_READ)
-            places = [place for place, one in enumerate(row.inputs) if one.premise and len(one.own)]
-            if places:
-                padded: Padded = padded_inputs([row.inputs[one] for one in places])
-                own[places] = reader(*(one.cpu() for one in padded)).double().numpy()
-            found.append(own)
-    return found
+            indices = [index for index, claim in enumerate(row.inputs) if claim.premise and len(claim.own)]
+            if indices:
+                padded: Padded = padded_inputs([row.inputs[index] for index in indices])
+                own[indices] = reader(*(tensor.cpu() for tensor in padded)).double().numpy()
+            readings.append(own)
+    return readings
 
 
 def reader_weights(reader: Reader, vectors: npt.NDArray[Any], scales: npt.NDArray[Any]) -> Weights:
     """What ``ClaimReader`` reads: vectors in 8 bits with their scales, matrices as [inputs, outputs]."""
-    found: Weights = {"vectors": vectors, "scales": scales}
+    weights: Weights = {"vectors": vectors, "scales": scales}
     for name, weight in reader.state_dict().items():
         if name.endswith("weight") and not name.startswith("vectors"):
             matrix = weight.permute(2, 1, 0).flatten(0, 1) if weight.ndim == 3 else weight.T
-            found[name] = matrix.half().contiguous().numpy()
+            weights[name] = matrix.half().contiguous().numpy()
         elif name.endswith(".bias"):
-            found[name] = weight.half().numpy()
-    return found
+            weights[name] = weight.half().numpy()
+    return weights

@@ -90,27 +90,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _say_how_many_are_unread(rows, args)
     fits = 6 * (FOLDS + 1) * (1 if args.encoder is None else 2)
     with tqdm(total=fits, unit="fit", disable=None, leave=False) as bar:
-        found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
+        fitted = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
         reader = None
         if args.encoder is not None:
-            rows, reader = _read(rows, found, args)
-            found = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
-    limits = choose_thresholds(rows, found.scores)
+            rows, reader = _read(rows, fitted, args)
+            fitted = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
+    limits = choose_thresholds(rows, fitted.scores)
     shared = {
         "measured_on": args.measured_on
         or f"{judged:,} answers of {len({row.set_name for row in rows} - {NOISE})} sets",
         "thresholds": asdict(limits),
-        **points_by_length(rows, found.scores),
-        "claim_fall": found.claim_fall,
+        **points_by_length(rows, fitted.scores),
+        "claim_fall": fitted.claim_fall,
         "claim_numbers": list(CLAIM_NUMBERS if reader else CLAIM_NUMBERS[:-1]),
         "signals": list(rows[0].signals.names),
     }
     if args.cross_validate:
-        print_lines(*tables(rows, found.scores, limits).split("\n"))
+        print_lines(*tables(rows, fitted.scores, limits).split("\n"))
     else:
-        print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": found.claim_fall}, indent=1).split("\n"))
+        print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": fitted.claim_fall}, indent=1).split("\n"))
     if args.output is not None:
-        _write(verdict_json(shared, found.parts[-1], args, decoder), args.output, args)
+        _write(verdict_json(shared, fitted.parts[-1], args, decoder), args.output, args)
         if reader is not None:
             save_file(reader, args.output / READER_FILES[0])
             copyfile(BUNDLED_VERDICT / READER_FILES[1], args.output / READER_FILES[1])
@@ -119,23 +119,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _answers(args: argparse.Namespace) -> Iterator[TrainingAnswer]:
     if args.log is not None:
-        yield from (TrainingAnswer.of(one, "log") for one in load_judged_log(args.log).answers)
+        yield from (TrainingAnswer.of(answer, "log") for answer in load_judged_log(args.log).answers)
     if args.data is not None:
         yield from shared_sets(args.data)
     yield from written_sets()
 
 
-def _read(rows: list[VerdictRow], found: CrossValidation, args: argparse.Namespace) -> tuple[list[VerdictRow], Weights]:
+def _read(rows: list[VerdictRow], fits: CrossValidation, args: argparse.Namespace) -> tuple[list[VerdictRow], Weights]:
     """The rows with what readers of other sources say of their claims, and the weights of a reader of all."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(BUNDLED_VERDICT / READER_FILES[1]))
     edited = list(edited_claims(read_pages(args.pages), tokenizer, count=_EDITED_CLAIMS, seed=args.seed))
     start = pretrained(args.encoder, edited, seed=args.seed)
-    occurring = {token for row in rows for one in row.inputs for token in (*one.sentence, *one.premise)}
+    occurring = {token for row in rows for claim in row.inputs for token in (*claim.sentence, *claim.premise)}
     words = np.zeros(tokenizer.get_vocab_size(), dtype=np.bool_)
     words[[token for piece, token in tokenizer.get_vocab().items() if _is_word(piece) and token in occurring]] = True
-    return with_readings(rows, [one.claims for one in found.scores], start, edited, words, seed=args.seed)
+    return with_readings(rows, [score.claims for score in fits.scores], start, edited, words, seed=args.seed)
 
 
 def _is_word(piece: str) -> bool:
@@ -169,7 +169,7 @@ def verdict_json(
     shared: Mapping[str, Any], parts: FittedParts, args: argparse.Namespace, decoder: Decoder | None
 ) -> dict[str, Any]:
     """What ``load_verdict_model`` reads; words whose rows have states were fitted with the ``decoder``."""
-    found = {
+    fields = {
         **shared,
         "answers": parts.answers.to_json(),
         "claims": parts.claims,
@@ -178,8 +178,8 @@ def verdict_json(
     if parts.words.probe is not None and decoder is not None:
         identity = decoder_identity(decoder.provenance())
         probe = StateProbe(decoder.layer, parts.words.probe_shares, identity, parts.words.probe, args.decoder_note)
-        found["probe"] = probe.to_json()
-    return found
+        fields["probe"] = probe.to_json()
+    return fields
 
 
 def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace) -> None:
@@ -212,13 +212,13 @@ def _shares(text: str) -> ProbeShares:
     """The share for each kind of row, from ``0.6`` or ``questions=0.8,records=0.5``."""
     if "=" not in text:
         return same_share(cast("float", fraction(text)))
-    found = dict(same_share(_PROBE_SHARE))
+    shares = dict(same_share(_PROBE_SHARE))
     for part in text.split(","):
         kind, _, share = part.partition("=")
         if kind not in list(RowKind):
             raise argparse.ArgumentTypeError(f"should name {', '.join(RowKind)}, names {kind!r}")
-        found[RowKind(kind)] = cast("float", fraction(share))
-    return found
+        shares[RowKind(kind)] = cast("float", fraction(share))
+    return shares
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -244,7 +244,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--decoder-layer", type=int, metavar="L", help="whose states, 1-based; 0 for the embeddings")
     add("--decoder-dtype", choices=DTYPES, default="float32", help="its precision")
     add(
-        "--decoder-quantization", choices=[one.value for one in Quantization],
+        "--decoder-quantization", choices=[kind.value for kind in Quantization],
         help="keep its layers' weights in 4 (nf4) or 8 (int8) bits",
     )  # fmt: skip
     add(

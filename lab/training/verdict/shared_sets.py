@@ -163,12 +163,12 @@ def _pages(file: Path) -> Iterator[TrainingAnswer]:
         if (row.row + 1) % _EVERY_PAGE:
             continue
         title = row.text("title")
-        paragraphs = [one.replace("_", "").strip() for one in row.texts("paras")]
-        paragraphs = [one for one in paragraphs if 150 < len(one) < 1500]
+        paragraphs = [text.replace("_", "").strip() for text in row.texts("paras")]
+        paragraphs = [text for text in paragraphs if 150 < len(text) < 1500]
         if len(paragraphs) < _FEWEST_PARAGRAPHS:
             continue
         given = draw.choice([1, 1, 2, 3])
-        passages = [Passage(one, title=title if draw.random() < 0.6 else None) for one in paragraphs[:given]]
+        passages = [Passage(text, title=title if draw.random() < 0.6 else None) for text in paragraphs[:given]]
         inside, outside = _sentences(paragraphs[:given], 5, 28), _sentences(paragraphs[given:], 4, 20)
         if not inside or not outside:
             continue
@@ -194,11 +194,11 @@ def _swapped(file: Path) -> Iterator[TrainingAnswer]:
     draw, own = random.Random(11), []
     for row in read_rows(file):
         if (row.row + 1) % _EVERY_PAGE == _SWAPPED_PAGE:
-            paragraphs = [one.replace("_", "").strip() for one in row.texts("paras")]
-            own += [(row, one) for one in paragraphs if 200 < len(one) < 1000][:1]
-    for place, (row, paragraph) in enumerate(own):
-        others = [one for _, one in draw.sample(own, draw.choice(_OTHER_COUNTS)) if one != paragraph]
-        value = _VALUES[place // 2 % 2]
+            paragraphs = [text.replace("_", "").strip() for text in row.texts("paras")]
+            own += [(row, text) for text in paragraphs if 200 < len(text) < 1000][:1]
+    for index, (row, paragraph) in enumerate(own):
+        others = [text for _, text in draw.sample(own, draw.choice(_OTHER_COUNTS)) if text != paragraph]
+        value = _VALUES[index // 2 % 2]
         swaps = [
             (sentence, match, other)
             for sentence in _sentences([paragraph], 6, 30)
@@ -210,13 +210,13 @@ def _swapped(file: Path) -> Iterator[TrainingAnswer]:
             continue
         answer, match, other = draw.choice(swaps)
         marks: tuple[CharRange, ...] = ()
-        if place % 2:
+        if index % 2:
             answer = answer[: match.start()] + other + answer[match.end() :]
             marks = (CharRange(match.start(), match.start() + len(other)),)
         before = draw.randrange(len(others) + 1)
         passages = tuple(map(Passage, [*others[:before], paragraph, *others[before:]]))
         record = replace(_record(row, file, "", answer, "swapped"), passages=passages)
-        part = f"{('number', 'name')[place // 2 % 2]}, {'many' if others else 'one'}"
+        part = f"{('number', 'name')[index // 2 % 2]}, {'many' if others else 'one'}"
         yield TrainingAnswer.of(_marked(record, marks), "swapped", key=f"page {row.text('title')}", part=part)
 
 
@@ -229,23 +229,23 @@ def _named(file: Path) -> Iterator[TrainingAnswer]:
     for row in read_rows(file):
         if (row.row + 1) % _EVERY_PAGE in _NAMED_PAGES:
             title = row.text("title").split(" (")[0]
-            for text in (one.replace("_", "").strip() for one in row.texts("paras")[:2]):
-                sentences = [one.of(text) for one in whole_sentences(text)][:_NAMED_SENTENCES]
-                fitting = [one for one in sentences[1:] if _PRONOUN.match(one) and 5 <= len(one.split()) <= 28]
+            for text in (raw.replace("_", "").strip() for raw in row.texts("paras")[:2]):
+                sentences = [chars.of(text) for chars in whole_sentences(text)][:_NAMED_SENTENCES]
+                fitting = [item for item in sentences[1:] if _PRONOUN.match(item) and 5 <= len(item.split()) <= 28]
                 if fitting and 200 < len(text) < 1000 and title.split()[-1].lower() in sentences[0].lower():
                     own.append((row, title, text, draw.choice(fitting)))
                     break
-    for place, (row, title, text, sentence) in enumerate(own):
-        others = [one for one in draw.sample(own, draw.choice(_OTHER_COUNTS[:3])) if one[1] != title]
+    for index, (row, title, text, sentence) in enumerate(own):
+        others = [page for page in draw.sample(own, draw.choice(_OTHER_COUNTS[:3])) if page[1] != title]
         name = title if draw.random() < 0.7 else title.split()[-1]
         marks: tuple[CharRange, ...] = ()
-        if place % 2:
-            name = draw.choice(others or own[:place] or own[1:])[1]
+        if index % 2:
+            name = draw.choice(others or own[:index] or own[1:])[1]
             marks = (CharRange(0, len(name)),)
-        texts = [(title, text), *(one[1:3] for one in others)]
+        texts = [(title, text), *(page[1:3] for page in others)]
         draw.shuffle(texts)
         has_titles = draw.random() < 0.3
-        passages = tuple(Passage(one, title=its if has_titles else None) for its, one in texts)
+        passages = tuple(Passage(text, title=heading if has_titles else None) for heading, text in texts)
         answer = name + " " + sentence.split(" ", 1)[1]
         record = replace(_record(row, file, "", answer, "named"), passages=passages)
         part = f"{'titles' if has_titles else 'no titles'}, {'many' if others else 'one'}"
@@ -261,15 +261,15 @@ def _turned(file: Path) -> Iterator[TrainingAnswer]:
     draw, own = random.Random(17), []
     for row in read_rows(file):
         if (row.row + 1) % _EVERY_PAGE in _TURNED_PAGES:
-            paragraphs = [one.replace("_", "").strip() for one in row.texts("paras")]
-            own += [(row, one) for one in paragraphs if 200 < len(one) < 1000][:2]
+            paragraphs = [text.replace("_", "").strip() for text in row.texts("paras")]
+            own += [(row, text) for text in paragraphs if 200 < len(text) < 1000][:2]
     count = 0
     for row, paragraph in own:
         kind, turn = [*_TURNS.items()][count // 2 % len(_TURNS)]
         sentences = _sentences([paragraph], 6, 30)
         if draw.random() < 0.5:
-            sentences = [_before_last_comma(one) for one in sentences]
-        turned = [(one, *change) for one in sentences for change in turn(one)]
+            sentences = [_before_last_comma(sentence) for sentence in sentences]
+        turned = [(sentence, *change) for sentence in sentences for change in turn(sentence)]
         if not turned:
             continue
         answer, start, end, instead = draw.choice(turned)
@@ -277,10 +277,10 @@ def _turned(file: Path) -> Iterator[TrainingAnswer]:
         if count % 2:
             answer = answer[:start] + instead + answer[end:]
             behind = _ANY_WORD.finditer(answer, start + len(instead))
-            ends = (one.end() for one in behind if carries_content(one.group()))
+            ends = (word.end() for word in behind if carries_content(word.group()))
             marks = (CharRange(start, next(ends, len(answer))),)
-        others = [one for _, one in draw.sample(own, draw.choice(_OTHER_COUNTS)) if one != paragraph]
-        passages = [Passage(one) for one in (paragraph, *others)]
+        others = [text for _, text in draw.sample(own, draw.choice(_OTHER_COUNTS)) if text != paragraph]
+        passages = [Passage(text) for text in (paragraph, *others)]
         draw.shuffle(passages)
         record = replace(_record(row, file, "", answer, f"turned{count}"), passages=tuple(passages))
         part = f"{kind}, {'many' if others else 'one'}"
@@ -299,7 +299,7 @@ def _before_last_comma(sentence: str) -> str:
 def _opposites(sentence: str) -> Iterator[tuple[int, int, str]]:
     """Where a word with an opposite stands in a sentence, and an opposite with the same ending."""
     for match in _ANY_WORD.finditer(sentence, 1):
-        same = [one for one in sorted(OPPOSITES.get(match.group(), ())) if _ending(one) == _ending(match.group())]
+        same = [word for word in sorted(OPPOSITES.get(match.group(), ())) if _ending(word) == _ending(match.group())]
         if same and carries_content(match.group()):
             yield match.start(), match.end(), same[len(sentence) % len(same)]
 
@@ -316,10 +316,10 @@ def _negations(sentence: str) -> Iterator[tuple[int, int, str]]:
 
 def _exchanges(sentence: str) -> Iterator[tuple[int, int, str]]:
     """Two successive names in each other's place, where more than marks and "and" stands between them."""
-    for one, two in pairwise(_VALUES[1].finditer(sentence)):
-        between = sentence[one.end() : two.start()]
-        if one.group() != two.group() and any(map(carries_content, _ANY_WORD.findall(between))):
-            yield one.start(), two.end(), two.group() + between + one.group()
+    for first, second in pairwise(_VALUES[1].finditer(sentence)):
+        between = sentence[first.end() : second.start()]
+        if first.group() != second.group() and any(map(carries_content, _ANY_WORD.findall(between))):
+            yield first.start(), second.end(), second.group() + between + first.group()
 
 
 _TURNS = {"opposite": _opposites, "not": _negations, "names": _exchanges}
@@ -331,8 +331,8 @@ def _shape(value: str) -> int:
 
 
 def _sentences(paragraphs: Sequence[str], fewest: int, most: int) -> list[str]:
-    found = [one.of(text) for text in paragraphs for one in whole_sentences(text)]
-    return [one for one in found if fewest <= len(one.split()) <= most and one.endswith(".")]
+    sentences = [chars.of(text) for text in paragraphs for chars in whole_sentences(text)]
+    return [sentence for sentence in sentences if fewest <= len(sentence.split()) <= most and sentence.endswith(".")]
 
 
 def _record(row: DataRow, file: Path, passage: str, answer: str, kind: str = "", *, question: str = "") -> QARecord:
@@ -341,13 +341,13 @@ def _record(row: DataRow, file: Path, passage: str, answer: str, kind: str = "",
 
 
 def _marked(record: QARecord, marks: Sequence[CharRange]) -> JudgedAnswer:
-    return JudgedAnswer(record, tuple(UnsupportedRange(one) for one in marks))
+    return JudgedAnswer(record, tuple(UnsupportedRange(chars) for chars in marks))
 
 
 def untokenised(text: str) -> str:
     """The text without the blanks that a tokeniser put before marks and within short forms."""
-    for pattern, found in _UNTOKENISED:
-        text = pattern.sub(found, text)
+    for pattern, replacement in _UNTOKENISED:
+        text = pattern.sub(replacement, text)
     return text.strip()
 
 
@@ -357,10 +357,10 @@ def changes(before: str, after: str) -> tuple[CharRange, ...]:
     if not words:
         return ()
     old = _WORD_OR_MARK.findall(before)
-    found = []
-    matcher = SequenceMatcher(None, old, [one.group() for one in words], autojunk=False)
+    ranges = []
+    matcher = SequenceMatcher(None, old, [word.group() for word in words], autojunk=False)
     for what, _, _, start, end in matcher.get_opcodes():
         if what != "equal":
             first, last = (start, end - 1) if end > start else (min(start, len(words) - 1),) * 2
-            found.append(CharRange(words[first].start(), words[last].end()))
-    return tuple(found)
+            ranges.append(CharRange(words[first].start(), words[last].end()))
+    return tuple(ranges)

@@ -87,7 +87,7 @@ class VerdictRow:
     @property
     def letters(self) -> npt.NDArray[np.int64]:
         """How many characters each word has."""
-        return np.array([one.char_end - one.char_start for one in self.chars], dtype=np.int64)
+        return np.array([word.char_end - word.char_start for word in self.chars], dtype=np.int64)
 
 
 def verdict_rows(
@@ -101,16 +101,16 @@ def verdict_rows(
     with tqdm(total=len(answers), unit="answer", disable=None, leave=False) as bar:
         for start in range(0, len(answers), _ANSWERS_PER_BATCH):
             some = answers[start : start + _ANSWERS_PER_BATCH]
-            records = [one.judged.record for one in some]
+            records = [answer.judged.record for answer in some]
             parses = parse_each(attributor.parser, records)
             outcomes = attributor.attribute_many(records)
-            for place, (one, parsed, found) in enumerate(zip(some, parses, outcomes, strict=True), start):
-                if isinstance(parsed, RowFault) or isinstance(found, RowFault):
+            for index, (answer, parsed, spans) in enumerate(zip(some, parses, outcomes, strict=True), start):
+                if isinstance(parsed, RowFault) or isinstance(spans, RowFault):
                     continue
-                measured = [_row(one, parsed, found, attributor, table)]
-                if place in noisy:
-                    draw = _draw(one, seed)
-                    measured.append(_row(one, parsed, _noise(one.judged.record, found, draw), attributor, table))
+                measured = [_row(answer, parsed, spans, attributor, table)]
+                if index in noisy:
+                    draw = _draw(answer, seed)
+                    measured.append(_row(answer, parsed, _noise(answer.judged.record, spans, draw), attributor, table))
                 for number, row in enumerate(measured):
                     if row is not None:
                         yield _as_noise(row) if number else row
@@ -130,11 +130,11 @@ def _row(
     read = AnswerRow.of(record, parsed, kinds)
     (signals,) = answer_signals([read], table)
     spans = choose_target_spans(parsed, record.answer, kinds=attributor.spans, given=None)
-    places = {word: place for place, word in enumerate(signals.words)}
+    indices = {word: index for index, word in enumerate(signals.words)}
     claims = {
-        index: one.words
-        for index, one in enumerate(answer_claims(parsed, record.answer, spans, kinds).spans)
-        if one.claim_index == index and not places.keys().isdisjoint(one.words)
+        index: span.words
+        for index, span in enumerate(answer_claims(parsed, record.answer, spans, kinds).spans)
+        if span.claim_index == index and not indices.keys().isdisjoint(span.words)
     }
     if not claims:
         return None
@@ -146,13 +146,13 @@ def _row(
     has_marks, is_marked = judged.unsupported is not None, not judged.is_supported
     marked, weights = np.full(len(chars), is_marked and not has_marks), np.ones(len(chars))
     for mark in judged.unsupported or ():
-        inside = np.array([one.overlaps(mark.chars) for one in chars], dtype=bool)
+        inside = np.array([word.overlaps(mark.chars) for word in chars], dtype=bool)
         marked |= inside
         share = np.clip(_WORDS_OF_FULL_WEIGHT / max(inside.sum(), 1), _LEAST_WEIGHT, 1.0) ** _MARK_EXPONENT
         weights[inside] = np.minimum(weights[inside], share)
     if judged.judged is not None:
-        weights[[not any(one.overlaps(seen) for seen in judged.judged) for one in chars]] = 0
-    own = [[places[word] for word in words if word in places] for words in claims.values()]
+        weights[[not any(word.overlaps(seen) for seen in judged.judged) for word in chars]] = 0
+    own = [[indices[word] for word in words if word in indices] for words in claims.values()]
     return VerdictRow(
         record=record,
         set_name=answer.set_name,
@@ -161,11 +161,11 @@ def _row(
         signals=signals,
         chars=chars,
         claims=tuple(tuple(words) for words in claims.values()),
-        premises=np.stack([one.numbers for one in premises]),
+        premises=np.stack([premise.numbers for premise in premises]),
         marked_words=marked,
-        marked_claims=np.array([bool(marked[one].any()) for one in own]),
+        marked_claims=np.array([bool(marked[words].any()) for words in own]),
         word_weights=weights,
-        claim_weights=np.array([float(weights[one].any()) for one in own]),
+        claim_weights=np.array([float(weights[words].any()) for words in own]),
         has_marks=has_marks,
         is_marked=is_marked,
         inputs=tuple(load_reader(BUNDLED_VERDICT).inputs(read.words, beside, sentences)),
@@ -182,23 +182,23 @@ def _noisy(answers: Sequence[TrainingAnswer], seed: int) -> frozenset[int]:
     chosen: list[int] = []
     for name, count in _NOISE_COUNTS.items():
         fitting = [
-            place
-            for place, one in enumerate(answers)
-            if one.set_name == name and one.judged.is_supported and _size(one.judged.record.passages) > _FEWEST_LETTERS
+            index
+            for index, row in enumerate(answers)
+            if row.set_name == name and row.judged.is_supported and _size(row.judged.record.passages) > _FEWEST_LETTERS
         ]
-        chosen += sorted(fitting, key=lambda place: _draw(answers[place], seed).random())[:count]
+        chosen += sorted(fitting, key=lambda index: _draw(answers[index], seed).random())[:count]
     return frozenset(chosen)
 
 
 def _size(passages: Sequence[Passage]) -> int:
-    return len(passages) * sum(len(one.text) for one in passages)
+    return len(passages) * sum(len(passage.text) for passage in passages)
 
 
-def _noise(record: QARecord, found: Sequence[SpanEvidence], draw: random.Random) -> list[SpanEvidence]:
+def _noise(record: QARecord, spans: Sequence[SpanEvidence], draw: random.Random) -> list[SpanEvidence]:
     """The same spans with random pieces of the passages as evidence."""
     passages, noisy = record.passages, []
-    lengths = [len(one.text) + 1 for one in passages]
-    for span in found:
+    lengths = [len(passage.text) + 1 for passage in passages]
+    for span in spans:
         pieces, scores = [], [0.0] * len(passages)
         for _ in range(draw.randrange(3, 9)):
             index = draw.choices(range(len(passages)), lengths)[0]
@@ -211,7 +211,7 @@ def _noise(record: QARecord, found: Sequence[SpanEvidence], draw: random.Random)
             scores[index] += score
             pieces.append(EvidencePiece(index, passages[index].passage_id, False, chars, chars.of(text), score))
         total = sum(scores) or 1.0
-        first, second = sorted([0.0, *(one / total for one in scores)], reverse=True)[:2]
+        first, second = sorted([0.0, *(score / total for score in scores)], reverse=True)[:2]
         mass = span.evidence_mass if draw.random() < 0.5 else draw.uniform(0.1, 0.9)
         noisy.append(
             replace(
@@ -252,11 +252,11 @@ def make_word_table(texts: Iterable[str], wordllama: Path, output: Path) -> None
         words = _WORD.findall(text.lower())
         documents.append(list(dict.fromkeys(words)))
         occurrences.update(words)
-    frequencies = {one: count for one, count in _stem_frequencies(documents).items() if count >= _FEWEST_DOCUMENTS}
-    words = sorted(one for one, count in occurrences.items() if count >= _FEWEST_OCCURRENCES and _is_plain(one))
+    frequencies = {form: count for form, count in _stem_frequencies(documents).items() if count >= _FEWEST_DOCUMENTS}
+    words = sorted(word for word, count in occurrences.items() if count >= _FEWEST_OCCURRENCES and _is_plain(word))
     tokenizer = Tokenizer.from_file(str(wordllama / _TOKENIZER))
     tokens = next(iter(load_file(wordllama / _VECTORS).values())).astype(np.float32)
-    vectors = np.stack([tokens[tokenizer.encode(one, add_special_tokens=False).ids].mean(axis=0) for one in words])
+    vectors = np.stack([tokens[tokenizer.encode(word, add_special_tokens=False).ids].mean(axis=0) for word in words])
     vectors -= vectors.mean(axis=0)
     _, directions = np.linalg.eigh(vectors.T @ vectors)
     reduced = vectors @ directions[:, ::-1][:, :_DIMENSIONS]
@@ -278,8 +278,8 @@ def _save_word_table(
 ) -> None:
     """Write a table: stems grouped by document frequency as JSON, vectors as 8-bit numbers."""
     by_count: dict[str, list[str]] = {}
-    for one, count in sorted(frequencies.items()):
-        by_count.setdefault(str(count), []).append(one)
+    for form, count in sorted(frequencies.items()):
+        by_count.setdefault(str(count), []).append(form)
     grouped = {count: " ".join(stems) for count, stems in sorted(by_count.items(), key=lambda item: int(item[0]))}
     table = {"documents": documents, "words": " ".join(words), "frequencies": grouped}
     (directory / WORD_FILES[0]).write_text(json.dumps(table, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
@@ -291,6 +291,6 @@ def _stem_frequencies(documents: Sequence[Sequence[str]]) -> dict[str, int]:
     """In how many documents each stem occurs; a document is a sequence of words."""
     counts: dict[str, int] = {}
     for words in documents:
-        for one in {stem(word) for word in words}:
-            counts[one] = counts.get(one, 0) + 1
+        for form in {stem(word) for word in words}:
+            counts[form] = counts.get(form, 0) + 1
     return counts

@@ -38,9 +38,9 @@ def written_sets(
     answers = load_made_answers(made)
     sentences = single_sentences(answers)
     variants = [*sentences, *beside_other_passages(sentences), *beside_other_passages(answers)]
-    for name, found in (("made", answers), ("made_variants", variants), ("made_mixed", beside_copies(answers))):
-        for one in found:
-            yield TrainingAnswer.of(one, name, key=f"made {one.record.record_id.split('|')[0]}")
+    for name, group in (("made", answers), ("made_variants", variants), ("made_mixed", beside_copies(answers))):
+        for answer in group:
+            yield TrainingAnswer.of(answer, name, key=f"made {answer.record.record_id.split('|')[0]}")
     yield from _trials(trials, "trial")
     yield from _trials(hard, "hard_trial")
 
@@ -66,44 +66,44 @@ def _made(row: DataRow, path: Path) -> JudgedAnswer:
         answer=answer,
         source=RowSource(path.name, row.row),
     )
-    marks = [UnsupportedRange(span_chars(one, answer), one.text("kind")) for one in row.objects("unsupported")]
+    marks = [UnsupportedRange(span_chars(mark, answer), mark.text("kind")) for mark in row.objects("unsupported")]
     return JudgedAnswer(record, tuple(marks))
 
 
 def single_sentences(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
     """One sentence of each answer that has several, with its marks: the first of one, the second of the next."""
-    found = []
-    for place, answer in enumerate(answers):
+    parts = []
+    for index, answer in enumerate(answers):
         sentences = whole_sentences(answer.record.answer)
         if len(sentences) > 1:
-            found.append(_sentence(answer, sentences[place % len(sentences)]))
-    return found
+            parts.append(_sentence(answer, sentences[index % len(sentences)]))
+    return parts
 
 
 def beside_other_passages(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
     """Each answer with its question beside the passages of the row half of the list away, and marked as a whole."""
-    found = []
-    for place, answer in enumerate(answers):
-        other = answers[(place + len(answers) // 2) % len(answers)].record
+    results = []
+    for index, answer in enumerate(answers):
+        other = answers[(index + len(answers) // 2) % len(answers)].record
         moved = replace(answer.record, passages=other.passages)
-        found.append(_told(replace(answer, record=moved), "other passages", [(answer.record.answer, True)]))
-    return found
+        results.append(_told(replace(answer, record=moved), "other passages", [(answer.record.answer, True)]))
+    return results
 
 
 def beside_copies(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
     """A sentence copied from a passage beside a sentence: of the answer, with its marks, or of another row, marked."""
-    draw, found = random.Random(5), []
-    for place, answer in enumerate(answers):
-        every = [one.of(text.text) for text in answer.record.passages for one in whole_sentences(text.text)]
-        fitting = [one for one in every if 5 <= len(one.split()) <= 30]
+    draw, results = random.Random(5), []
+    for index, answer in enumerate(answers):
+        every = [sentence.of(text.text) for text in answer.record.passages for sentence in whole_sentences(text.text)]
+        fitting = [text for text in every if 5 <= len(text.split()) <= 30]
         if not fitting:
             continue
         copied = _ended(draw.choice(fitting))
-        if place % 2 == 0:
+        if index % 2 == 0:
             own = _sentence(answer, draw.choice(whole_sentences(answer.record.answer)))
         else:
-            other = answers[(place + draw.randrange(1, 40)) % len(answers)].record.answer
-            short = [text for one in whole_sentences(other) if 3 <= len((text := one.of(other)).split()) <= 25]
+            other = answers[(index + draw.randrange(1, 40)) % len(answers)].record.answer
+            short = [text for span in whole_sentences(other) if 3 <= len((text := span.of(other)).split()) <= 25]
             if not short:
                 continue
             own = _told(answer, "sentence", [(draw.choice(short), True)])
@@ -113,8 +113,8 @@ def beside_copies(answers: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
         else:
             whole, offset = f"{copied} {text}", len(copied) + 1
         record = replace(answer.record, record_id=f"{answer.record.record_id}|beside a copy", answer=whole)
-        found.append(replace(answer, record=record, unsupported=_moved(own.unsupported or (), offset)))
-    return found
+        results.append(replace(answer, record=record, unsupported=_moved(own.unsupported or (), offset)))
+    return results
 
 
 def _ended(text: str) -> str:
@@ -122,15 +122,15 @@ def _ended(text: str) -> str:
 
 
 def _moved(marks: Sequence[UnsupportedRange], by: int) -> tuple[UnsupportedRange, ...]:
-    return tuple(replace(one, chars=CharRange(one.chars.char_start + by, one.chars.char_end + by)) for one in marks)
+    return tuple(replace(old, chars=CharRange(old.chars.char_start + by, old.chars.char_end + by)) for old in marks)
 
 
 def _sentence(answer: JudgedAnswer, sentence: CharRange) -> JudgedAnswer:
     start, end = sentence.char_start, sentence.char_end
     marks = [
-        replace(one, chars=CharRange(max(one.chars.char_start, start), min(one.chars.char_end, end)))
-        for one in answer.unsupported or ()
-        if one.chars.overlaps(sentence)
+        replace(mark, chars=CharRange(max(mark.chars.char_start, start), min(mark.chars.char_end, end)))
+        for mark in answer.unsupported or ()
+        if mark.chars.overlaps(sentence)
     ]
     text = sentence.of(answer.record.answer)
     record = replace(answer.record, record_id=f"{answer.record.record_id}|sentence", answer=text)
@@ -152,21 +152,21 @@ def _trials(file: Path, name: str) -> Iterator[TrainingAnswer]:
     """Each claim alone, some beside a copied sentence, some joined to another, and some among many passages."""
     rows, draw = list(read_rows(file)), random.Random(11)
     every = [_trial_passages(row) for row in rows]
-    for place, row in enumerate(rows):
-        base = QARecord(row.text("id"), row.text("question"), every[place], "", RowSource(file.name, row.row))
-        told = [
+    for index, row in enumerate(rows):
+        base = QARecord(row.text("id"), row.text("question"), every[index], "", RowSource(file.name, row.row))
+        judged = [
             *_trial_answers(row, JudgedAnswer(base, ())),
             *_combined(row, JudgedAnswer(base, ()), draw),
-            *_among_many(row, base, every, place, draw),
+            *_among_many(row, base, every, index, draw),
         ]
-        for number, one in enumerate(told):
-            record = replace(one.record, record_id=f"{one.record.record_id}|{number}")
-            kind = one.record.record_id.partition("|")[2].replace("|", ", ")
-            yield TrainingAnswer.of(replace(one, record=record), name, key=f"trial {base.record_id}", part=kind)
+        for number, answer in enumerate(judged):
+            record = replace(answer.record, record_id=f"{answer.record.record_id}|{number}")
+            kind = answer.record.record_id.partition("|")[2].replace("|", ", ")
+            yield TrainingAnswer.of(replace(answer, record=record), name, key=f"trial {base.record_id}", part=kind)
 
 
 def _trial_passages(row: DataRow) -> tuple[Passage, ...]:
-    return tuple(Passage(one.text("text"), title=one.optional_text("title") or None) for one in row.objects("passages"))
+    return tuple(Passage(raw.text("text"), title=raw.optional_text("title") or None) for raw in row.objects("passages"))
 
 
 def _trial_answers(row: DataRow, base: JudgedAnswer) -> Iterator[JudgedAnswer]:
@@ -175,26 +175,26 @@ def _trial_answers(row: DataRow, base: JudgedAnswer) -> Iterator[JudgedAnswer]:
         for text in row.texts(name):
             yield _told(base, name, [(text, is_wrong)])
             yield _told(base, f"{name} beside", [(copied, False), (text, is_wrong)])
-    for one, right in zip(row.objects("wrong"), row.texts("right_twins"), strict=True):
-        yield _wrong(base, one)
+    for wrong, right in zip(row.objects("wrong"), row.texts("right_twins"), strict=True):
+        yield _wrong(base, wrong)
         yield _told(base, "right_twin", [(right, False)])
     yield _told(base, "copied", [(copied, False)])
     if others:
         yield _told(base, "copied twice", [(copied, False), (others[0], False)])
 
 
-def _wrong(base: JudgedAnswer, one: DataRow) -> JudgedAnswer:
-    text, claim = one.text("text"), one.text("claim")
+def _wrong(base: JudgedAnswer, row: DataRow) -> JudgedAnswer:
+    text, claim = row.text("text"), row.text("claim")
     start = text.find(claim)
     marked = CharRange(start, start + len(claim)) if start >= 0 else CharRange(0, len(text))
-    told = _told(base, one.text("reason"), [(text, True)])
-    return replace(told, unsupported=(UnsupportedRange(marked),))
+    answer = _told(base, row.text("reason"), [(text, True)])
+    return replace(answer, unsupported=(UnsupportedRange(marked),))
 
 
 def _combined(row: DataRow, base: JudgedAnswer, draw: random.Random) -> Iterator[JudgedAnswer]:
     """Two statements in one sentence, both right or one of them wrong; half of them over passages in two parts."""
     right = [*row.texts("paraphrases"), *row.texts("copied"), *row.texts("right_twins")]
-    wrong = [*row.texts("invented"), *(one.text("text") for one in row.objects("wrong"))]
+    wrong = [*row.texts("invented"), *(entry.text("text") for entry in row.objects("wrong"))]
     for is_wrong in (False, False, True, True):
         first, second = draw.sample(right, 2)
         parts = [(first, False), (draw.choice(wrong) if is_wrong else second, is_wrong)]
@@ -206,21 +206,21 @@ def _combined(row: DataRow, base: JudgedAnswer, draw: random.Random) -> Iterator
 
 def _in_two(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """Each passage cut in two between sentences, as a log has them that cuts documents into chunks."""
-    found: list[Passage] = []
-    for one in passages:
-        sentences = whole_sentences(one.text)
-        cut = sentences[len(sentences) // 2].char_start if len(sentences) > 1 else len(one.text)
-        found += [replace(one, text=text) for text in (one.text[:cut].strip(), one.text[cut:].strip()) if text]
-    return tuple(found)
+    parts: list[Passage] = []
+    for doc in passages:
+        sentences = whole_sentences(doc.text)
+        cut = sentences[len(sentences) // 2].char_start if len(sentences) > 1 else len(doc.text)
+        parts += [replace(doc, text=text) for text in (doc.text[:cut].strip(), doc.text[cut:].strip()) if text]
+    return tuple(parts)
 
 
 def _one_sentence(answer: JudgedAnswer, parts: Sequence[tuple[str, bool]], joint: str) -> JudgedAnswer:
     """An answer of one sentence that says the parts, each with whether it is unsupported."""
-    names = {word for one in answer.record.passages for word in _names(one)}
+    names = {word for passage in answer.record.passages for word in _names(passage)}
     text, marks = "", []
-    for place, (part, is_wrong) in enumerate(parts):
-        said = part if place == len(parts) - 1 else part.rstrip(".")
-        if place:
+    for index, (part, is_wrong) in enumerate(parts):
+        said = part if index == len(parts) - 1 else part.rstrip(".")
+        if index:
             text += joint
             if said.split(" ", 1)[0] not in names:
                 said = said[0].lower() + said[1:]
@@ -234,20 +234,20 @@ def _one_sentence(answer: JudgedAnswer, parts: Sequence[tuple[str, bool]], joint
 def _names(passage: Passage) -> Iterator[str]:
     """Words in capitals of the title, and of the text where they do not begin a sentence."""
     yield from (word for word in (passage.title or "").split() if word.lower() not in FUNCTION_WORDS)
-    for one in whole_sentences(passage.text):
-        yield from (word for word in one.of(passage.text).split()[1:] if word[0].isupper())
+    for sentence in whole_sentences(passage.text):
+        yield from (word for word in sentence.of(passage.text).split()[1:] if word[0].isupper())
 
 
 def _among_many(
-    row: DataRow, base: QARecord, every: Sequence[tuple[Passage, ...]], place: int, draw: random.Random
+    row: DataRow, base: QARecord, every: Sequence[tuple[Passage, ...]], index: int, draw: random.Random
 ) -> Iterator[JudgedAnswer]:
     count = draw.choice([5, 10, 31])
     drawn = draw.sample(range(len(every)), min(len(every), count))
-    others = [one for at in drawn if at != place for one in every[at]][:count]
+    others = [passage for at in drawn if at != index for passage in every[at]][:count]
     passages = (*others[: count // 2], *base.passages, *others[count // 2 :])
     among = JudgedAnswer(replace(base, record_id=f"{base.record_id}|many", passages=passages), ())
-    for one in _some(row.objects("wrong"), 2, draw):
-        yield _wrong(among, one)
+    for wrong in _some(row.objects("wrong"), 2, draw):
+        yield _wrong(among, wrong)
     for name, is_wrong, number in (
         ("copied", False, 1), ("right_twins", False, 2), ("invented", True, 1), ("paraphrases", False, 2),
     ):  # fmt: skip

@@ -246,7 +246,7 @@ def test_spans_are_grouped_as_a_dictionary_would(order):
             spool.add(0, f"line {number}", one)
         found = list(spool.traces())
     assert [(one.trace_id, one.spans) for one in found] == list(naive.items())
-    assert [one.place for one in found] == [f"line {spans[0].span_id}" for spans in naive.values()]
+    assert [one.location for one in found] == [f"line {spans[0].span_id}" for spans in naive.values()]
 
 
 def test_faulty_records_stand_where_they_stood_and_never_merge():
@@ -256,7 +256,7 @@ def test_faulty_records_stand_where_they_stood_and_never_merge():
         spool.add(1, "line 1", RowFault(Reason.INVALID_JSON, "broken", column="a"))
         spool.add(1, "line 2", span(0, 1))
         found = list(spool.traces())
-    assert [(one.file, one.place, one.trace_id) for one in found] == [
+    assert [(one.file, one.location, one.trace_id) for one in found] == [
         (0, "line 1", "trace-0"), (0, "line 2", None), (1, "line 1", None)
     ]  # fmt: skip
     assert [getattr(one.spans, "column", None) for one in found] == [None, "a", "a"]

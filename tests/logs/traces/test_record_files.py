@@ -127,11 +127,12 @@ def test_json_of_every_shape(name, blanks, block, monkeypatch):
     assert values(gzip.compress(content), wrappers=("data",)) == ROWS
 
 
-def test_place_of_a_record_is_its_line():
-    assert [one.place for one in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
-    assert [one.place for one in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
-    assert [one.place for one in read('{"data": [{}, {}]}', wrappers=("data",))] == ["line 1, item 0", "line 1, item 1"]
-    assert [one.place for one in read('a,b\n1,"x\ny"\n2,z\n')] == ["line 2", "line 4"]
+def test_location_of_a_record_is_its_line():
+    wrapped = read('{"data": [{}, {}]}', wrappers=("data",))
+    assert [record.location for record in wrapped] == ["line 1, item 0", "line 1, item 1"]
+    assert [record.location for record in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
+    assert [record.location for record in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
+    assert [record.location for record in read('a,b\n1,"x\ny"\n2,z\n')] == ["line 2", "line 4"]
 
 
 WRONG, NO_JSON = Reason.INVALID_VALUE, Reason.INVALID_JSON
