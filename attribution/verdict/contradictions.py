@@ -6,15 +6,16 @@ same around one place, and the words there exclude each other. The share of word
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import NamedTuple
 
 from attribeam.attribution.answers.answer_names import TITLES
 from attribeam.attribution.answers.plain_text import MONTHS, ORDINAL_WORDS, numbers_in_word
 from attribeam.attribution.verdict.texts import (
+    NEGATIONS,
     OPPOSITES,
     WEEKDAYS,
     AnswerWords,
@@ -43,13 +44,17 @@ _EXCLUSIVE = (
 """Words of which only one can be right in one place."""
 _OTHERS = {word: frozenset(group) - {word} for group in _EXCLUSIVE for word in group}
 _LEFT_OUT = frozenset(["a", "an", "the", "'s", "’s"])
+_BREAKS = frozenset([";", "while", "whereas", "but"])
 _SYMMETRIC = word_set("and or with married marries met meets plus versus vs between like resembles borders")
 """Words between two names that mean the same when these change places."""
-_LEAST_AROUND, _CLEARLY = 2, 2
-_LEAST_COVERED, _ELSEWHERE = 0.75, 0.5
+_LEAST_AROUND, _LEAST_COVERED = 2, 0.75
+"""How many words around a place must be the same, and which share of the claim's other content words."""
+_CLEARLY, _ELSEWHERE = 2, 0.5
+"""How many words more than around the claim's own words elsewhere in the sentence, and the share of the others from
+which on another sentence with the claim's own words says that these are right."""
 _ALIKE_LETTERS, _ALIKE = 4, 0.8
-_MOST_TITLES = 3
-"""How many words with which a name begins another may lack."""
+_LONGER_NAME = 3
+"""How many words more than in the claim a name may have in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,238 +67,261 @@ class Contradiction:
 
 
 class _Word(NamedTuple):
-    """A word of a claim or of a sentence; ``place`` is where it stands there, ``follows`` whether right behind another.
+    """A word of a claim or sentence, which is at ``position`` there.
 
-    Articles and "'s" are left out, and do not part names.
+    ``is_joined`` is whether it follows another word, ``clause`` the number of its part between ";", "but" and the like.
+    Articles and "'s" are left out, and do not part words.
     """
 
-    place: int
+    position: int
     text: str
     lowered: str
     stem: str
     content: bool
-    is_name: bool
-    follows: bool
+    is_capital: bool
+    is_joined: bool
+    clause: int
 
     @property
     def is_number(self) -> bool:
         return any(map(str.isdigit, self.text))
 
+    @property
+    def is_name(self) -> bool:
+        return self.is_capital and self.lowered not in WEEKDAYS and self.lowered not in MONTHS
 
-_Text = Sequence[_Word]
-_Slot = tuple[int, int]
-"""The first word and the end of some words of a text."""
+
+_Words = Sequence[_Word]
+
+
+class _Slot(NamedTuple):
+    """Some words in a row: the first, and the end."""
+
+    start: int
+    end: int
+
+    def of(self, words: _Words) -> _Words:
+        return words[self.start : self.end]
 
 
 def find_contradiction(
     answer: AnswerWords, words: Sequence[int], sentences: PassageSentences, places: Sequence[int]
 ) -> Contradiction | None:
-    """What the first of some sentences, by place, has in place of words of a claim, if it is the claim but for these.
+    """What the first of some sentences, by place, has instead of words of a claim, if it is the claim but for these.
 
-    Words exclude each other if they are opposites, names or numbers; one that a sentence has in a place like theirs, or
-    a sentence that has as much of the rest, is no contradiction. Or a sentence has two names or numbers of the claim
-    the other way round.
+    Names, numbers and opposites exclude each other. There is no contradiction where the same stands around the claim's
+    own words, or another sentence has them with much of the rest of the claim. A sentence may also have two names or
+    numbers of the claim the other way round.
     """
-    claim = [*_words_of(answer, words)]
+    claim = [*_claim_words(answer, words)]
     slots = [*_slots(claim)]
-    texts = [[*_words_in(sentences.all[place])] for place in places] if slots else []
+    texts = [[*_sentence_words(sentences.all[place])] for place in places] if slots else []
     for slot in slots:
-        there = [[*_same(claim, slot, text)] for text in texts]
-        own = max(
-            (_around(claim, slot, text, one) for text, some in zip(texts, there, strict=True) for one in some),
-            default=0,
-        )
-        if own == len(claim) - (slot[1] - slot[0]):
+        beside = [_Beside(claim, slot, text) for text in texts]
+        most = max((text.most_around_own for text in beside), default=0)
+        if most == len(claim) - (slot.end - slot.start):
             return None
-        for text, same in zip(texts, there, strict=True):
-            rival = next(
-                (one for one in _rivals(claim, slot, text) if _stands_instead(claim, slot, text, one, same, own)), None
-            )
-            if rival and not _is_elsewhere(claim, slot, sentences, text, same):
-                return _instead(claim, slot, text, rival)
+        for text in beside:
+            rival = text.rival(most)
+            if rival and not text.is_said_elsewhere(sentences):
+                return text.contradiction(rival)
     for first, second in combinations(slots, 2):
-        for place, text in zip(places, texts, strict=True):
-            if _is_exchanged(claim, first, second, text):
-                both = (*claim[slice(*first)], *claim[slice(*second)])
-                own_words = tuple(word.place for word in both)
-                return Contradiction(UnsupportedReason.REVERSED, own_words, sentences.all[place].text)
+        for place, read in zip(places, texts, strict=True):
+            if _is_exchanged(claim, first, second, read):
+                exchanged = tuple(word.position for word in (*first.of(claim), *second.of(claim)))
+                return Contradiction(UnsupportedReason.REVERSED, exchanged, sentences.all[place].text)
     return None
 
 
-def _instead(claim: _Text, slot: _Slot, text: _Text, rival: _Slot) -> Contradiction:
-    first = claim[slot[0]]
-    reason = UnsupportedReason.OTHER_ENTITY if first.is_name else UnsupportedReason.REVERSED
-    if first.is_number:
-        reason = UnsupportedReason.OTHER_VALUE
-    if first.lowered in WEEKDAYS or first.lowered in MONTHS:
-        reason = UnsupportedReason.OTHER_TIME
-    words = tuple(word.place for word in claim[slice(*slot)])
-    return Contradiction(reason, words, " ".join(word.text for word in text[slice(*rival)]))
-
-
-def _words_of(answer: AnswerWords, words: Sequence[int]) -> Iterator[_Word]:
-    """Those of a claim. The first one of a sentence is a name only before another word of one."""
+def _claim_words(answer: AnswerWords, words: Sequence[int]) -> Iterator[_Word]:
+    """The words of a claim; the first one of a sentence is a name only before another word with a capital."""
     starts = {start for start, _ in answer.bounds}
-    names = [answer.texts[word][:1].isupper() and answer.content[word] for word in words]
-    before = None
+    capitals = [answer.texts[word][:1].isupper() and answer.content[word] for word in words]
+    before = clause = -1
     for number, word in enumerate(words):
-        lowered = answer.lowered[word]
-        if lowered in _LEFT_OUT:
-            before = word if before == word - 1 else before
-        elif answer.is_word[word] and answer.states[word]:
-            is_name = names[number] and (word not in starts or any(names[number + 1 : number + 2]))
-            text, content = answer.texts[word], answer.content[word]
-            yield _Word(word, text, lowered, answer.stems[word], content, is_name, before == word - 1)
-            before = word
+        text, lowered, content = answer.texts[word], answer.lowered[word], answer.content[word]
+        clause += lowered in _BREAKS
+        if lowered not in _LEFT_OUT:
+            if not (answer.is_word[word] and answer.states[word]):
+                continue
+            is_capital = capitals[number] and (word not in starts or any(capitals[number + 1 : number + 2]))
+            yield _Word(word, text, lowered, answer.stems[word], content, is_capital, before == word - 1, clause)
+        elif before != word - 1:
+            continue
+        before = word
 
 
-def _words_in(sentence: Sentence) -> Iterator[_Word]:
-    before = None
-    for place, (text, lowered, own) in enumerate(zip(sentence.words, sentence.lowered, sentence.stems, strict=True)):
-        if text[0].isalnum() and lowered not in _LEFT_OUT:
+def _sentence_words(sentence: Sentence) -> Iterator[_Word]:
+    before = clause = -1
+    for index, (text, lowered, own) in enumerate(zip(sentence.words, sentence.lowered, sentence.stems, strict=True)):
+        clause += lowered in _BREAKS
+        if lowered not in _LEFT_OUT:
+            if not text[0].isalnum():
+                continue
             content = carries_content(text)
-            yield _Word(place, text, lowered, own, content, content and text[0].isupper(), before == place - 1)
-            before = place
-        elif lowered in _LEFT_OUT and before == place - 1:
-            before = place
+            yield _Word(index, text, lowered, own, content, content and text[0].isupper(), before == index - 1, clause)
+        elif before != index - 1:
+            continue
+        before = index
 
 
-def _slots(claim: _Text) -> Iterator[_Slot]:
-    """The names, numbers and words with opposites of a claim."""
+def _slots(claim: _Words) -> Iterator[_Slot]:
+    """The names, numbers, and words with opposites of a claim."""
     yield from _names(claim)
     for place, word in enumerate(claim):
         if word.lowered in OPPOSITES or word.lowered in _OTHERS or word.is_number:
-            yield place, place + 1
+            yield _Slot(place, place + 1)
 
 
-def _names(words: _Text) -> Iterator[_Slot]:
-    """Words with capitals in a row; a day or month is none."""
-    names = [word.is_name and word.lowered not in WEEKDAYS and word.lowered not in MONTHS for word in words]
-    start = None
-    for place, (word, is_name) in enumerate(zip(words, names, strict=True)):
-        if start is not None and not (is_name and word.follows):
-            yield start, place
-            start = None
-        if is_name and start is None:
+def _names(words: _Words) -> Iterator[_Slot]:
+    """Words with capitals in a row."""
+    start = 0
+    for place, word in enumerate(words):
+        if not word.is_name:
+            continue
+        if not place or not (word.is_joined and words[place - 1].is_name):
             start = place
-    if start is not None:
-        yield start, len(words)
+        if place + 1 == len(words) or not (words[place + 1].is_joined and words[place + 1].is_name):
+            yield _Slot(start, place + 1)
 
 
-def _sides(claim: _Text, slot: _Slot, text: _Text, there: _Slot) -> tuple[int, int]:
-    """How many words in a row are the same before two places, and how many behind them."""
-    before = zip(reversed(claim[: slot[0]]), reversed(text[: there[0]]), strict=False)
-    behind = zip(claim[slot[1] :], text[there[1] :], strict=False)
-    return _alike(before), _alike(behind)
+class _Beside:
+    """Some words of a claim, and one sentence."""
+
+    def __init__(self, claim: _Words, slot: _Slot, text: _Words) -> None:
+        self._claim, self._slot, self._text = claim, slot, text
+        self._own, self._first = slot.of(claim), claim[slot.start]
+        last, size = claim[slot.end - 1].stem, slot.end - slot.start
+        # of a name the last word is enough
+        self._same = [_Slot(max(end - size, 0), end) for end, word in enumerate(text, 1) if word.stem == last]
+
+    @property
+    def most_around_own(self) -> int:
+        """How many words are the same around the claim's own ones, where the sentence has most; 0 if it lacks them."""
+        return max((sum(self._around(same)) for same in self._same), default=0)
+
+    def rival(self, most_around_own: int) -> _Slot | None:
+        """Words that stand in the place of the claim's own ones."""
+        for slot in self._rivals():
+            before, behind = self._around(slot)
+            if self._is_same_place(slot, before, behind, most_around_own) and self._covered(slot) >= _LEAST_COVERED:
+                return slot
+        return None
+
+    def contradiction(self, rival: _Slot) -> Contradiction:
+        reason = UnsupportedReason.OTHER_ENTITY if self._first.is_name else UnsupportedReason.REVERSED
+        if self._first.is_number:
+            reason = UnsupportedReason.OTHER_VALUE
+        elif self._first.lowered in WEEKDAYS or self._first.lowered in MONTHS:
+            reason = UnsupportedReason.OTHER_TIME
+        expected = " ".join(word.text for word in rival.of(self._text))
+        return Contradiction(reason, tuple(word.position for word in self._own), expected)
+
+    def is_said_elsewhere(self, sentences: PassageSentences) -> bool:
+        """Whether another sentence has the claim's own words, and much of the rest."""
+        others = {word.stem for word in self._claim if word.content and word not in self._own}
+        here, last = {word.stem for word in self._text}, self._own[-1].stem
+        every = [{*sentence.stems} for sentence in sentences.all]
+        return any(
+            last in stems and len(others & stems) >= _ELSEWHERE * len(others)
+            for stems in every
+            if not (self._same and here <= stems)
+        )
+
+    def _around(self, slot: _Slot) -> tuple[int, int]:
+        """How many words in a row are the same before the two places, and how many behind them."""
+        before = zip(reversed(self._claim[: self._slot.start]), reversed(self._text[: slot.start]), strict=False)
+        behind = zip(self._claim[self._slot.end :], self._text[slot.end :], strict=False)
+        return _alike(before), _alike(behind)
+
+    def _rivals(self) -> Iterator[_Slot]:
+        """Words that exclude the claim's own ones, if they stand in their place."""
+        first = self._first
+        opposites = OPPOSITES.get(first.lowered, frozenset()) | _OTHERS.get(first.lowered, frozenset())
+        if opposites and len(self._own) == 1:
+            yield from (self._at(place) for place, word in enumerate(self._text) if word.lowered in opposites)
+        elif first.is_name:
+            names = (slot for slot in _names(self._text) if slot.end > 1)  # many sentences begin with another word
+            yield from (slot for slot in names if not _may_be_same(self._own, slot.of(self._text)))
+        elif first.is_number:
+            known = numbers_in_word(first.text)
+            yield from (
+                self._at(place)
+                for place, word in enumerate(self._text)
+                if word.is_number and known.isdisjoint(numbers_in_word(word.text))
+            )
+
+    def _at(self, place: int) -> _Slot:
+        return _Slot(place, place + 1)
+
+    def _is_same_place(self, slot: _Slot, before: int, behind: int, most_around_own: int) -> bool:
+        """Whether the sentence says the same around other words as the claim does around its own."""
+        own, claim = self._slot, self._claim
+        around = [*claim[own.start - before : own.start], *claim[own.end : own.end + behind]]
+        if len(around) < _LEAST_AROUND or not any(word.content for word in around):
+            return False
+        if _is_denied(claim, own) is not _is_denied(self._text, slot):
+            return False
+        clause = self._text[slot.start].clause
+        same = [other for other in self._same if self._text[other.start].clause == clause]
+        if self._first.is_name:
+            is_open = (own.start and not before) or (own.end < len(claim) and not behind)
+            return not same and not is_open and before + behind > most_around_own
+        if not same and not self._first.is_number:
+            return before + behind > most_around_own
+        # "2.80 euros, a day ticket 6.50" has both numbers; what may be left out before the second one must not be
+        is_whole = before == own.start and any(word.content for word in around[:before])
+        is_listed = any(not any(word.content for word in _between(slot, other, self._text)) for other in same)
+        return bool(same) and is_whole and not is_listed and before + behind >= most_around_own + _CLEARLY
+
+    def _covered(self, slot: _Slot) -> float:
+        """The share of the claim's other content words that the sentence has on the same side; 0 for none."""
+        before = {word.stem for word in self._text[: slot.start]}
+        behind = {word.stem for word in self._text[slot.end :]}
+        covered = [word.stem in before for word in self._claim[: self._slot.start] if word.content]
+        covered += [word.stem in behind for word in self._claim[self._slot.end :] if word.content]
+        return sum(covered) / len(covered) if covered else 0.0
 
 
-def _alike(pairs: Iterator[tuple[_Word, _Word]]) -> int:
-    count = 0
-    for one, two in pairs:
-        if one.stem != two.stem:
-            break
-        count += 1
-    return count
+def _alike(pairs: Iterable[tuple[_Word, _Word]]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0].stem == pair[1].stem, pairs))
 
 
-def _around(claim: _Text, slot: _Slot, text: _Text, there: _Slot) -> int:
-    return sum(_sides(claim, slot, text, there))
+def _is_denied(words: _Words, slot: _Slot) -> bool:
+    """Whether a negation stands right beside: "with no steam", "not easy"."""
+    beside = (*words[max(slot.start - 1, 0) : slot.start], *words[slot.end : slot.end + 1])
+    return not NEGATIONS.isdisjoint(word.lowered for word in beside)
 
 
-def _same(claim: _Text, slot: _Slot, text: _Text) -> Iterator[_Slot]:
-    """Where a text has the words of a slot; of a name the last word is enough."""
-    last = claim[slot[1] - 1].stem
-    for place, word in enumerate(text):
-        if word.stem == last:
-            yield max(place + 1 - (slot[1] - slot[0]), 0), place + 1
+def _between(first: _Slot, second: _Slot, text: _Words) -> _Words:
+    return text[min(first.end, second.end) : max(first.start, second.start)]
 
 
-def _rivals(claim: _Text, slot: _Slot, text: _Text) -> Iterator[_Slot]:
-    """Words of a text that exclude those of a slot, if they stand in their place."""
-    first, own = claim[slot[0]], claim[slice(*slot)]
-    opposites = OPPOSITES.get(first.lowered, frozenset()) | _OTHERS.get(first.lowered, frozenset())
-    if opposites and len(own) == 1:
-        yield from ((place, place + 1) for place, word in enumerate(text) if word.lowered in opposites)
-    elif first.is_name:
-        for start, end in _names(text):
-            if (start or end > 1) and not _may_be_same(own, text[start:end]):
-                yield start, end
-    elif first.is_number:
-        known = numbers_in_word(first.text)
-        for place, word in enumerate(text):
-            if word.is_number and known.isdisjoint(numbers_in_word(word.text)):
-                yield place, place + 1
-
-
-def _may_be_same(own: _Text, other: _Text) -> bool:
-    """Whether two names may name the same: one is an abbreviation or a title, or words of both begin or look alike."""
-    for name in (own, other):
-        if TITLES.issuperset(word.lowered for word in name) or any(len(w.text) > 1 and w.text.isupper() for w in name):
-            return True
+def _may_be_same(name: _Words, other: _Words) -> bool:
+    """Whether two names may name the same: one is short for something, or has only titles, or words are alike."""
+    first, second = ([word for word in words if word.lowered not in TITLES] for words in (name, other))
+    if not first or not second or any(len(word.text) > 1 and word.text.isupper() for word in (*first, *second)):
+        return True
     return any(
         one.lowered[:_ALIKE_LETTERS] == two.lowered[:_ALIKE_LETTERS]
         or SequenceMatcher(None, one.lowered, two.lowered).ratio() >= _ALIKE
-        for one in own
-        for two in other
+        for one in first
+        for two in second
     )
 
 
-def _stands_instead(claim: _Text, slot: _Slot, text: _Text, there: _Slot, same: Sequence[_Slot], own: int) -> bool:
-    """Whether words of a text stand in the place of those of a slot: more is the same around them than around these."""
-    first = claim[slot[0]]
-    before, behind = _sides(claim, slot, text, there)
-    around = [*claim[slot[0] - before : slot[0]], *claim[slot[1] : slot[1] + behind]]
-    if len(around) < _LEAST_AROUND or not any(word.content for word in around):
-        return False
-    if first.is_name and (same or (slot[0] and not before) or (slot[1] < len(claim) and not behind)):
-        return False
-    if same or first.is_number:
-        is_whole_side = any(
-            count == len(side) and any(word.content for word in side)
-            for count, side in ((before, claim[: slot[0]]), (behind, claim[slot[1] :]))
-        )
-        if not (same and is_whole_side and before + behind >= own + _CLEARLY):
-            return False
-    elif before + behind <= own:
-        return False
-    return _covered(claim, slot, text, there) >= _LEAST_COVERED and not any(
-        not any(word.content for word in text[min(one[1], there[1]) : max(one[0], there[0])]) for one in same
-    )
-
-
-def _covered(claim: _Text, slot: _Slot, text: _Text, there: _Slot) -> float:
-    """The share of the claim's other content words that a text has, on the same side of the slot; 0 for none."""
-    before, behind = ({word.stem for word in part} for part in (text[: there[0]], text[there[1] :]))
-    found = [word.stem in before for word in claim[: slot[0]] if word.content]
-    found += [word.stem in behind for word in claim[slot[1] :] if word.content]
-    return sum(found) / len(found) if found else 0.0
-
-
-def _is_elsewhere(claim: _Text, slot: _Slot, sentences: PassageSentences, text: _Text, same: Sequence[_Slot]) -> bool:
-    """Whether another sentence has the words of the slot, and a good part of the rest."""
-    last = claim[slot[1] - 1].stem
-    others = {word.stem for place, word in enumerate(claim) if word.content and not slot[0] <= place < slot[1]}
-    here = {word.stem for word in text}
-    for one in sentences.all:
-        stems = {*one.stems}
-        if last in stems and len(others & stems) >= _ELSEWHERE * len(others) and not (same and here <= stems):
-            return True
-    return False
-
-
-def _is_exchanged(claim: _Text, first: _Slot, second: _Slot, text: _Text) -> bool:
+def _is_exchanged(claim: _Words, first: _Slot, second: _Slot, text: _Words) -> bool:
     """Whether two names or numbers of a claim stand in a text the other way round, with the same words between."""
-    kinds = {(claim[start].is_name, claim[start].is_number) for start, _ in (first, second)}
-    middle = claim[first[1] : second[0]]
-    if len(kinds) > 1 or kinds == {(False, False)}:
+    one, two, middle = claim[first.end - 1], claim[second.end - 1], claim[first.end : second.start]
+    are_names, are_numbers = one.is_name and two.is_name, one.is_number and two.is_number
+    if one.stem == two.stem or not (are_names or are_numbers):
         return False
     if not any(word.content and word.lowered not in _SYMMETRIC for word in middle):
         return False
-    one, two = claim[first[1] - 1].stem, claim[second[1] - 1].stem
     stems, between = [word.stem for word in text], [word.stem for word in middle]
-    return one != two and any(
-        own == two
-        and stems[place : place + len(between)] == between
-        and one in stems[place + len(between) :][: first[1] - first[0] + _MOST_TITLES]
-        for place, own in enumerate(stems, 1)
+    most = first.end - first.start + _LONGER_NAME
+    starts = [place for place, own in enumerate(stems, 1) if own == two.stem]
+    return any(
+        stems[start : start + len(between)] == between and one.stem in stems[start + len(between) :][:most]
+        for start in starts
     )

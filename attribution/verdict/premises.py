@@ -73,10 +73,11 @@ by all passages. ``soft``: with similar words counted by their cosine. ``missing
 lacks, or has instead. A *gap* says how much better the claim is covered by sentences (clauses) without its name,
 number, subject or noun than by those that have it: a fact that hangs on something else. ``attention_...``: the same
 where attention points, and how much of it lies on the premise. ``top_share``, ``margin``: how clearly evidence points
-to one passage, 1 where the premise is in it. ``swapped_...``: words of the claim in whose place the sentence that covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence
-has in the same order, -1 where it has all of the claim's values. ``denied``: the share of the words that claim and
-sentence have in the same order which only one of them denies. ``opposed``: words whose opposite the best clause has.
-``carried``: covered by the best sentence (clause) together with its title and what its pronouns refer to.
+to one passage, 1 where the premise is in it. ``swapped_...``: words of the claim in whose place the sentence that
+covers it best has another number or name; ``aligned``: the share of the claim's words that this sentence has in the
+same order, -1 where it has all of the claim's values. ``denied``: the share of the words that claim and sentence have
+in the same order which only one of them denies. ``opposed``: words whose opposite the best clause has. ``carried``:
+covered by the best sentence (clause) together with its title and what its pronouns refer to.
 ``contradicted``: 1 where a sentence is the claim but for words that exclude each other, for which no tree is fitted.
 """
 
