@@ -14,7 +14,7 @@ from attribeam.evaluation.thresholds import operating_points
 from lab.training.verdict.fitting import Scored
 from lab.training.verdict.verdict_rows import VerdictRow
 
-LIMITS = VerdictThresholds(lenient=0.27, balanced=0.48, strict=0.62, supported=0.65, word=1.0, weak_word=1.0)
+LIMITS = VerdictThresholds(lenient=0.27, balanced=0.5, strict=0.62, supported=0.65, word=1.0, weak_word=1.0)
 """The thresholds of claims: scores are probabilities for an even prior, so they are the same for every fit."""
 _SHORT = 3
 """Answers with so many claims, or fewer, are short."""
