@@ -81,7 +81,9 @@ _TIMES_BEHIND = re.compile(
 )
 
 
-_MINUS_BEFORE = re.compile(r"(?:(?:^|(?<![\d%°])(?<!°[CF])[\s(\[,;:~≈])[-−–]|\b(?:minus|negative)\s)$", re.IGNORECASE)
+_MINUS_BEFORE = re.compile(
+    r"(?:(?:^|(?<![\d%°])(?<!°[CF])\s|[(\[,;:~≈/|])[-−–]|\b(?:minus|negative)\s)$", re.IGNORECASE
+)
 _BELOW_ZERO_BEHIND = re.compile(
     r"\s?(?:(?:°|degrees?)\s?(?:celsius|centigrade|fahrenheit|[CF])?)?\s?below\s(?:zero|freezing)\b", re.IGNORECASE
 )
@@ -379,7 +381,8 @@ def _part(match: re.Match[str]) -> Iterator[Reading]:
         return
     if count or parts == 2:
         yield from _percent(100 * many / parts)
-        if _SHARED_BEHIND.match(text, match.end("at")) and not is_inexact(text, match.start()):
+        is_share = parts > 2 and _SHARED_BEHIND.match(text, match.end("at"))  # a half may be a median or one side
+        if is_share and not is_inexact(text, match.start()):
             yield Kind.SHARE, 100 * many / parts
     if count not in ("", "a", "an"):
         yield Kind.AMOUNT, many
