@@ -37,7 +37,7 @@ from attribeam.attribution.answers.plain_text import (
     plain_text,
     remembered,
 )
-from attribeam.attribution.answers.quantities import number_quantities, phrases_in
+from attribeam.attribution.answers.quantities import PERCENT_BEHIND, number_quantities, phrases_in
 from attribeam.schemas import CharRange, Passage
 
 Phrase = tuple[str, ...]
@@ -413,6 +413,10 @@ _CAPITALISED_PREFIX = re.compile(r"([A-Z])\w*")
 SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
 
+SHARED = "%"
+"""What a share counts."""
+
+
 class PassageContent:
     """What one passage, its title included, says in comparable form; each part is read when first asked for."""
 
@@ -498,8 +502,10 @@ class PassageContent:
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
-        """What its numbers count, as ``noun_behind`` has it."""
-        return frozenset(noun_behind(self.plain, number.end) for number in self._numbers)
+        """What its numbers count, as ``noun_behind`` has it, and ``SHARED`` if it says how large a share is."""
+        nouns = {noun_behind(self.plain, number.end) for number in self._numbers}
+        has_share = self.sizes(Kind.SHARE) or any(PERCENT_BEHIND.match(self.plain, one.end) for one in self._numbers)
+        return frozenset(nouns | {SHARED} if has_share else nouns)
 
     @cached_property
     def days(self) -> frozenset[str]:

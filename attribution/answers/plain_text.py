@@ -284,6 +284,8 @@ class Kind(StrEnum):
     """One that is not written as one plain number: "a dozen", "60 cents"."""
     PERCENT = "percent"
     """A percentage in other words: "two thirds"."""
+    SHARE = "share"
+    """A percentage that is said to be one of something: "two thirds of the staff"."""
     SECONDS = "seconds"
     MONTHS = "months"
     """Lengths of time; weeks are seconds, years are months, and the two never meet."""
@@ -314,6 +316,7 @@ _WHOLE_DAY = 1440
 _TIME = re.compile(
     r"(?<![\w.,:$€£])(?P<hour>\d{1,2})(?::(?P<minute>\d{1,2})|\.(?P<dotted>\d{2}))?\s?(?P<half>[ap])(?:\.\s?m\.|\.?m\b)"
     r"|(?<![\w.,:$€£])(?P<plain_hour>\d{1,2}):(?P<plain_minute>\d{1,2})(?![\w:]|[.,]\d)"
+    r"(?=\sin\sthe\s(?P<part>morning|afternoon|evening)\b)?"
     r"|(?<![\w.,:$€£])(?P<first>\d{1,2})(?::(?P<first_minute>\d{2}))?(?=\s?(?:-|–|—|to|until|till|and)\s?"
     r"\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b)"
     r"|(?<=\d-\d\dT)(?P<iso_hour>\d{2}):(?P<iso_minute>\d{2})"
@@ -322,14 +325,16 @@ _TIME = re.compile(
 )
 
 
+_AFTER_NOON = re.compile(r"(?<![\w.,:$€£/-])(?:1[3-9]|2[0-3]):[0-5]\d(?![\w:]|[.,]\d)")
 _MAY_BE_TIME = re.compile(r"\d(?:\s?[ap]\.?\s?m|:\d)|noon|mid(?:day|night)")
 
 
 def clock_times_in(text: str) -> Iterator[Quantity]:
     """The times of day in a text, ascending, as minutes after midnight.
 
-    "5 PM" and "17:00" are one time each; "5:30", and the "4" of "4-7 p.m.", may lie before or after noon. A minute of
-    one digit, as in "11:0", is only written by machines, which count 24 hours.
+    "5 PM" and "17:00" are one time each; "5:30", and the "4" of "4-7 p.m.", may lie before or after noon, but "5:30"
+    not in a text that also has "17:00". A minute of one digit, as in "11:0", is only written by machines, which count
+    24 hours.
     """
     for match in _TIME.finditer(text) if _MAY_BE_TIME.search(text.lower()) else ():
         if match["word"]:
@@ -341,9 +346,11 @@ def clock_times_in(text: str) -> Iterator[Quantity]:
             if hour > 24 or int(written) > 59:
                 continue
             at, in_half = hour * 60 + int(written), 1 <= hour <= 12
-            if match["half"] and in_half:
-                minutes = [at % HALF_DAY + (HALF_DAY if match["half"].lower() == "p" else 0)]
+            half = (match["half"] or match["part"] or "").lower()
+            if half and in_half:
+                minutes = [at % HALF_DAY + (0 if half in ("a", "morning") else HALF_DAY)]
             else:
                 is_open = in_half and len(written) > 1 and not match["half"] and not match["iso_hour"]
+                is_open = is_open and not (match["plain_hour"] and _AFTER_NOON.search(text))
                 minutes = [minute % _WHOLE_DAY for minute in (at, at + HALF_DAY)[: 1 + is_open]]
         yield Quantity(*match.span(), frozenset((Kind.MINUTE, Decimal(minute)) for minute in minutes))

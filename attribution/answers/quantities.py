@@ -27,12 +27,12 @@ from attribeam.attribution.answers.plain_text import (
     worded_amount,
 )
 
-_UNITS_IN_SECONDS = {
-    "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600, "h": 3600, "day": 86_400,
-    "week": 604_800, "wk": 604_800, "fortnight": 1_209_600,
+_UNITS_IN_SECONDS: dict[str, Decimal | int] = {
+    "millisecond": Decimal("0.001"), "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600,
+    "h": 3600, "day": 86_400, "week": 604_800, "wk": 604_800, "fortnight": 1_209_600,
 }  # fmt: skip
 _UNITS_IN_MONTHS = {"month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200}
-_TIME_UNIT = r"(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?\b"
+_TIME_UNIT = r"(?:(?-i:ms)|(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?)\b"
 TIME_UNIT_BEHIND = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _TIME_UNIT_OF_RANGE = re.compile(
     rf"\s?(?:[-–—]|to|or)\s?(?:\d{{1,3}}|{'|'.join(SMALL_NUMBER_WORDS)})[\s-]?({_TIME_UNIT})", re.IGNORECASE
@@ -47,7 +47,7 @@ _DAYS_AS_MONTHS |= {7 * weeks: months for weeks, months in _WEEKS_AS_MONTHS.item
 
 
 def _duration(amount: Decimal, unit: str) -> Reading:
-    name = unit.lower().removesuffix("s")
+    name = "millisecond" if unit == "ms" else unit.lower().removesuffix("s")
     if name in _UNITS_IN_SECONDS:
         return Kind.SECONDS, amount * _UNITS_IN_SECONDS[name]
     return Kind.MONTHS, amount * _UNITS_IN_MONTHS[name]
@@ -81,6 +81,13 @@ _TIMES_BEHIND = re.compile(
 )
 
 
+_MINUS_BEFORE = re.compile(
+    r"(?:(?:^|(?<![\d%°])(?<!°[CF])\s|[(\[,;:~≈/|])[-−–]|\b(?:minus|negative)\s)$", re.IGNORECASE
+)
+_BELOW_ZERO_BEHIND = re.compile(
+    r"\s?(?:(?:°|degrees?)\s?(?:celsius|centigrade|fahrenheit|[CF])?)?\s?below\s(?:zero|freezing)\b", re.IGNORECASE
+)
+_TEMPERATURES = frozenset(("celsius", "fahrenheit"))
 _METRES_BEHIND = re.compile(r"\s?m\s(?:long|wide|high|tall|deep|thick|across|above|below)\b")
 _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 """What begins nothing that says more about the number before it."""
@@ -99,7 +106,17 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             is_open = number.scale and _METRES_BEHIND.match(text, number.digits_end) is None
             readings = own | readings if is_open else own  # "3.5m" may be millions
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
+        if _is_below_zero(number, text):
+            below = {(kind, -size) for kind, size in readings}
+            is_sure = number.start in measured and measured[number.start].dimension in _TEMPERATURES
+            readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
+
+
+def _is_below_zero(number: Number, text: str) -> bool:
+    """Whether it has a minus before it, or "below zero" behind; the hyphen of a range is none."""
+    minus = _MINUS_BEFORE.search(text, max(number.start - 10, 0), number.start)
+    return bool(minus or _BELOW_ZERO_BEHIND.match(text, number.end))
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
@@ -162,7 +179,8 @@ _COUNTED_BEHIND = (
 _MEASURE_UNITS = rf"""
 fahrenheit 1=(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)
 celsius 1=(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)
-speed 1.609344=mph|miles\s(?:per|an)\shour 1=km/h|kmh|kph|kms?\s(?:per|an)\shour|kilomet(?:er|re)s\s(?:per|an)\shour
+speed 1.609344=mph|miles\s(?:per|an)\shour 3.6=m/s|met(?:er|re)s\s(?:per|a)\ssecond
+    1=km/h|kmh|kph|kms?\s(?:per|an)\shour|kilomet(?:er|re)s\s(?:per|an)\shour
 length 1609.344=miles?|mi 1000=kilomet(?:er|re)s?|kms? 0.3048=feet|foot|ft 0.9144=yards?|yds?
     0.0254=inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w) 0.001=millimet(?:er|re)s?|mm
     0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m{_COUNTED_BEHIND}
@@ -282,12 +300,24 @@ def _agree(first: Measure, second: Measure) -> bool:
 _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"
 _NUMBER_GOES_ON = rf"[.,:'’]\d|\s?%|\s?-?{ANY_SCALE}"
 """What says that the digits before it are not a whole count: "5,000", "5.2", "5 million", "5%"."""
+_DETERMINER = r"(?:the|its|their|his|her|our|these|those|all)\s"
+_AMONG = rf"(?:(?:in|out\sof)\s(?:every\s)?|of\s{_DETERMINER})"
 _FEW = rf"(?:\d{{1,3}}|an?|{'|'.join(SMALL_NUMBER_WORDS)})"
 _PART_NAMES = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in enumerate(_PART_NAMES, start=3)}
+PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in enumerate(_PART_NAMES, start=3)}
 _OF = r"(?:\sof)?[\s-](?:(?:an?|one)[\s-])?"
 _POINT_BEHIND = re.compile(r"(?:percentage[\s-]|per\s?cent(?:age)?\s?)?(?:point|per\s?cent)\b", re.IGNORECASE)
 PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
+_SHARED_BEHIND = re.compile(
+    rf"\sof\s(?:{_DETERMINER}(?!{_TIME_UNIT}|time\b|way\b)(?-i:[a-z])|them\b)",
+    re.IGNORECASE,
+)
+_INEXACT_BEFORE = re.compile(
+    r"\b(?:than|over|under|above|below|least|most|to|second|last|other|another|latter|later|final|former|remaining"
+    r"|early|upper|lower|(?:the|this|that|each)\s\w+)\s(?:an?\s)?$",
+    re.IGNORECASE,
+)
+_LONGEST_BEFORE = 24
 _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
@@ -314,6 +344,11 @@ def _phrase(hints: str, pattern: str, *, core: str = "") -> Callable[[_Read], _R
     return register
 
 
+def is_inexact(text: str, start: int) -> bool:
+    """Whether the words before a phrase say that more, less or another part is meant: "more than half", "the other"."""
+    return _INEXACT_BEFORE.search(text, max(start - _LONGEST_BEFORE, 0), start) is not None
+
+
 def phrases_in(text: str) -> Iterator[Quantity]:
     """What a text says in other ways than by one number: "a dozen", "two thirds", "half a million"."""
     lowered = text.lower()
@@ -333,19 +368,22 @@ def phrases_in(text: str) -> Iterator[Quantity]:
 
 @_phrase(
     "half|halves|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth",
-    rf"(?P<at>\b(?:(?P<count>a|an|one|two|three|four|five|six|seven|eight|nine)[\s-])?\b(?P<part>{'|'.join(_PARTS)})s?\b"
+    rf"(?P<at>\b(?:(?P<count>a|an|one|two|three|four|five|six|seven|eight|nine)[\s-])?\b(?P<part>{'|'.join(PARTS)})s?\b"
     rf"(?:{_OF}(?P<scale>{SCALE_WORD})\b)?)(?:{_OF})?",
 )
 def _part(match: re.Match[str]) -> Iterator[Reading]:
     """A fraction in words, and what it is one of: "two thirds", "half an hour", "half a million", "half a litre"."""
     count, name, text, end = (match["count"] or "").lower(), match["part"].lower(), match.string, match.end()
-    many, parts = _count_of(count or "a"), _PARTS[name]
+    many, parts = _count_of(count or "a"), PARTS[name]
     is_whole = text[match.end("at") : end].strip()  # "and half an hour"
     is_added = not is_whole and _AND_BEFORE.search(text, max(match.start() - 4, 0), match.start()) is not None
     if is_added and match["scale"]:
         return
     if count or parts == 2:
         yield from _percent(100 * many / parts)
+        is_share = parts > 2 and _SHARED_BEHIND.match(text, match.end("at"))  # a half may be a median or one side
+        if is_share and not is_inexact(text, match.start()):
+            yield Kind.SHARE, 100 * many / parts
     if count not in ("", "a", "an"):
         yield Kind.AMOUNT, many
     if is_added or not (count or name in ("half", "quarter")):
@@ -393,15 +431,16 @@ def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
 
 
 @_phrase(
-    " in | out of ",
-    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s(?:in|out\sof)\s(?:every\s)?({_SMALL_COUNT})\b"
+    " in | of ",
+    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s{_AMONG}({_SMALL_COUNT})\b"
     rf"(?!{_NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
-    core=rf"\s(?:in|out\sof)\s(?:every\s)?{_SMALL_COUNT}\b",
+    core=rf"\s{_AMONG}{_SMALL_COUNT}\b",
 )
 def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
     some, everything = map(_count_of, match.groups())
     if 0 < some < everything:
         yield from _percent(100 * some / everything)
+        yield Kind.SHARE, 100 * some / everything
 
 
 @_phrase("dozen", r"(?:(?<![\d.,])\b(half(?:[\s-]a)?|\d{1,3}|[a-z]+)[\s-])?\bdozen\b")

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from attribeam.attribution.answers.answer_names import (
+    SHARED,
     AnswerName,
     PassageContent,
     Range,
@@ -43,16 +44,19 @@ from attribeam.attribution.answers.plain_text import (
     plain_text,
 )
 from attribeam.attribution.answers.quantities import (
+    PARTS,
     PERCENT_BEHIND,
     conversions_in,
     in_other_units,
+    is_inexact,
     number_quantities,
     phrases_in,
 )
 from attribeam.schemas import CharRange, Passage
 
 _EXACT = (Decimal(0), Decimal(0))
-_ONE_PERCENT = (Decimal(1), Decimal(1))
+_ONE = (Decimal(1), Decimal(1))
+_DOZEN = 12
 _DECADE = (Decimal(0), Decimal(9))
 _FEWEST_COUNTED_IN_WORDS = 3
 _LONGEST_INDENT = 20
@@ -109,7 +113,8 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     for phrase in phrases:  # both numbers of "2 hours and 15 minutes" may be their sum
         index = bisect_left(ends, phrase.start + 1)
         while index < len(quantities) and quantities[index].start < phrase.end:
-            readings = quantities[index].readings | phrase.readings
+            is_factor = text[phrase.start : phrase.end].lower().endswith("dozen")
+            readings = phrase.readings if is_factor else quantities[index].readings | phrase.readings
             quantities[index] = replace(quantities[index], readings=readings)
             index += 1
     pairs = [*zip(numbers, quantities, strict=True)]
@@ -240,23 +245,36 @@ def _is_enumerator(number: Number, text: str) -> bool:
 
 
 def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
-    """Fractions of three parts or more, which may be percentages elsewhere, "half a million", and "half past six"."""
+    """Fractions of three parts or more, "half a million", "two dozen", and "half past six".
+
+    "A dozen" may be one more or less. Other fractions are values only where a passage says how large a share is, too.
+    """
     for phrase in phrases:
         chars = CharRange(phrase.start, phrase.end)
         count = next((size for kind, size in phrase.readings if kind == Kind.AMOUNT), None)
         minutes = frozenset(size for kind, size in phrase.readings if kind == Kind.PERHAPS_MINUTE)
+        last_word = re.split(r"[\s-]+", chars.of(text).lower())[-1].removesuffix("s")
+        shared = max(
+            (size for kind, size in phrase.readings if kind == Kind.SHARE and last_word in PARTS), default=None
+        )
         if minutes:
             yield AnswerValue(chars, (), minutes, is_time=True)
         elif phrase.within:
             amount = max(size for kind, size in phrase.readings if kind == Kind.OTHER_AMOUNT)
             yield _value(phrase, text, rounding(text, phrase.start, phrase.end, amount))
-        elif count is not None:
+        elif last_word == "dozen":
+            amount = max(size for _, size in phrase.readings)
+            if not is_inexact(text, phrase.start) and rounding(text, phrase.start, phrase.end, amount) == _EXACT:
+                yield _value(phrase, text, _ONE if amount <= _DOZEN else _EXACT)
+        elif shared or count is not None:
             shares = frozenset(reading for reading in phrase.readings if reading[0] is Kind.PERCENT)
+            rounded = rounding(text, phrase.start, phrase.end, shared) if shared else _EXACT
             ranges = {
-                *_ranges(shares, *_ONE_PERCENT, is_in_percent=True),
+                *_ranges(shares, *map(max, _ONE, rounded), is_in_percent=True),
                 *_ranges(phrase.readings - shares, *_EXACT, is_in_percent=False),
             }
-            yield AnswerValue(chars, (frozenset(ranges),) if count >= _FEWEST_COUNTED_IN_WORDS else ())
+            is_value = shared or (count or 0) >= _FEWEST_COUNTED_IN_WORDS
+            yield AnswerValue(chars, (frozenset(ranges),) if is_value else (), counted=SHARED if shared else "")
 
 
 def _worded_numbers(

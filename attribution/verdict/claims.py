@@ -33,7 +33,7 @@ from attribeam.attribution.answers.parsed_answer import ParsedAnswer, has_letter
 from attribeam.attribution.answers.target_spans import is_content_word, label_words, words_range
 from attribeam.attribution.verdict import phrases
 from attribeam.attribution.verdict.texts import word_set
-from attribeam.schemas import AnswerKind, CharRange, ClaimKind, QARecord, SpanKind, TargetSpan
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, QARecord, SpanKind, TargetSpan
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -170,7 +170,7 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
         tags = parsed.universal_tags[start:end]
-        for (first, last), kind in _sentence_regions(tags, chars.of(text), chars.of(cited)):
+        for (first, last), kind in _sentence_regions(tags, chars.of(text), chars.of(cited), record.passages):
             region = CharRange(chars.char_start + first, chars.char_start + last)
             for word in _words_beginning_in(parsed, region, range(start, end)):
                 kinds[word] = kind
@@ -196,7 +196,9 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     return WordKinds(tuple(kinds), tuple(refused))
 
 
-def _sentence_regions(tags: Sequence[str], sentence: str, cited: str) -> Iterator[tuple[phrases.Span, ClaimKind]]:
+def _sentence_regions(
+    tags: Sequence[str], sentence: str, cited: str, passages: Sequence[Passage]
+) -> Iterator[tuple[phrases.Span, ClaimKind]]:
     """Regions of one sentence, the weightiest kind last.
 
     ``tags`` are those of its words, and ``cited`` is the sentence with its markup and each citation mark of three code
@@ -208,7 +210,7 @@ def _sentence_regions(tags: Sequence[str], sentence: str, cited: str) -> Iterato
         (ClaimKind.DISCOURSE, phrases.openings(sentence)),
         (ClaimKind.DISCOURSE, phrases.announcements(sentence)),
         (ClaimKind.HEADING, phrases.label(sentence)),
-        (ClaimKind.REFUSAL, phrases.refusals(sentence)),
+        (ClaimKind.REFUSAL, phrases.refusals(sentence, passages)),
     ):
         yield from ((span, kind) for span in spans)
     courtesy = phrases.offer(sentence)

@@ -7,11 +7,12 @@ in which they are looked for: without regard to case they would take two to five
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from attribeam.attribution.answers.citation_pointers import SOURCE
 from attribeam.attribution.answers.plain_text import DATE
+from attribeam.schemas import Passage
 
 Span = tuple[int, int]
 _WORD_BEGINS = r"(?<!\w)"
@@ -293,6 +294,7 @@ _NOT_SAID = _words(
     "provide mention say state contain specify give include discuss address offer explain describe cover indicate"
     " clarify define detail directly answer have list reveal disclose tell identify refer elaborate present talk"
     " compare contradict actually explicitly specifically necessarily support confirm suggest show relate name"
+    " report"
 )
 _NOT_SAID = f"(?:{_NOT_SAID}|go into|make (?:it )?(?:clear|mention)|(?:seem|appear) to)"
 _ANSWERING = _words(
@@ -312,7 +314,47 @@ _WRITTEN = "(?:mentioned|stated|specified)"
 _DOCUMENTS = rf"(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}"
 """Sources, without the names that are often those of things an answer tells of."""
 
+_TEXT_KIND = _words(
+    r"leaflets? brochures? flyers? pamphlets? booklets? reports? recipes? timetables? schedules? forecasts?"
+    r" polic(?:y|ies) letters? e-?mails? messages? memos? diar(?:y|ies) guides? guidebooks? guidelines handbooks?"
+    r" manuals? notes? minutes rules regulations terms bulletins? prospectus(?:es)? finding\saids? program(?:me)?s?"
+    r" agendas? announcements? notices? releases? posts? blogs? (?:web)?pages? websites? entr(?:y|ies) reviews?"
+    r" summar(?:y|ies) abstracts? overviews? papers? columns? interviews? transcripts? catalog(?:ue)?s?"
+    r" lists? listings? tables? charts? menus? labels? adverts? advertisements? books? chapters? biograph(?:y|ies)"
+    r" obituar(?:y|ies) contracts? agreements? leases? warrant(?:y|ies) faqs? changelogs? specifications? syllabus"
+    r" newsletters? descriptions? captions?"
+)
+"""Kinds of texts, by which an answer may name its source."""
+_SUBORDINATORS = ("and", "but", "as", "since", "because", "though", "that")
+_CLAUSE_BEGINS = "|".join([r"^\W{0,3}", r"(?<=[,;:(—–]\s)", *(rf"(?<=\b{word}\s)" for word in _SUBORDINATORS)])
+_TEXT = (
+    rf"(?:the|this|that|these|those|your|our|their|its|his|her|my|(?:the )?[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_TEXT_KIND}\b"
+)
+_AS_SUBJECT = (
+    rf"(?:{_CLAUSE_BEGINS}){_TEXT}(?: (?:about|by|for|from|of|on) (?:[\w-]+ ){{0,3}}?[\w-]+)?{_BRACKETS},?"
+    r"(?: (?:also|still|itself|themselves|alone|however,?|simply|unfortunately,?))*"
+)
+"""A text by its kind where a clause begins: "the leaflet", "Anna's letter to the board"."""
+_DETAILS = rf"(?:(?:us|you|any|an?|the|its|specific|exact|precise|further|more|much) )*(?:{_UNKNOWN}|anything about)"
+_AMOUNTS = _words("answer date time price cost figure number name length amount reason cause address age year size")
+_SAY = (
+    "(?:say|state|mention|specify|indicate|reveal|disclose|tell|explain|report|clarify|describe|discuss|identify|note"
+    "|name|elaborate|go into|make (?:it )?(?:clear|mention)"
+    rf"|(?:give|provide|contain|include|offer) {_DETAILS}|give (?:(?:an?|any|the|its|exact) )+{_AMOUNTS})\b"
+)
+"""What a text does with what it says; one that does not "cover" or "allow" something says so."""
+_NOTHING_SAID = (
+    rf"(?:(?:mention|state|specif)(?:s|ies)? no\b|says? nothing\b|makes? no (?:mention|reference)\b"
+    rf"|(?:give|provide|contain|offer|include)s? no (?:[\w-]+ )?(?:{_UNKNOWN}|evidence|{_AMOUNTS})\b"
+    r"|(?:is|are) silent\b|leaves? (?:it )?open (?:whether|if|who|what|when|where|which|why|how)\b)"
+)
+_SAID_IN_TEXT = "(?:mentioned|stated|specified|given|said|indicated|explained|disclosed|discussed|described)"
+
 _REFUSAL = _pattern(
+    rf"{_AS_SUBJECT} (?:(?:do|does)\s*(?:not|n't)) {_ADVERBS}{_SAY}",
+    rf"{_AS_SUBJECT} (?:never (?:\w+ly )?(?:says?|states?|mentions?|specif(?:y|ies)|explains?)\b|{_NOTHING_SAID})",
+    rf"(?<!\w)nothing (?:in|from|within) {_TEXT} {_ADVERBS}(?:says?|states?|mentions?|indicates?|explains?|tells?)\b",
+    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {_TEXT}",
     rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
     rf"(?:mention|specify|say|state|explain|provide (?:\w+ )*{_UNKNOWN})))"
     rf"{_BRACKETS},? (?:(?:also|still|themselves|itself|alone|however,?|simply|unfortunately,?) )*"
@@ -326,8 +368,8 @@ _REFUSAL = _pattern(
     rf"(?<!\w)(?:there(?:'s| is| was) )?nothing (?:in|from|within) {_DOCUMENTS} "
     rf"{_ADVERBS}(?:{_REPORTS}|about|on|regarding)\b",
     rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {_DOCUMENTS}",
-    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in {_DOCUMENTS})",
-    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}(?= in {_DOCUMENTS})",
+    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in (?:{_DOCUMENTS}|{_TEXT}))",
+    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}(?= in (?:{_DOCUMENTS}|{_TEXT}))",
     rf"(?<!\w)it(?:'s| is| was) not {_WRITTEN} (?:when|where|whether|if|who|whom|whose|what|which|why|how|that)\b",
     rf"(?<!\w)(?:based on|from|given) {SOURCE},? it(?:'s| is| remains) (?:unclear|unknown|not (?:\w+ly )?clear)\b",
     rf"(?<!\w)(?:this|that|the|such)(?: \w+)? information {_IS_NOT} (?:\w+ly )?(?:{_SAID}|available)(?=\s*[.;]?\s*$)",
@@ -368,6 +410,7 @@ _REFUSAL = _pattern(
 _PASSIVE_REFUSAL = _pattern(
     rf"(?<!\w)(?:{_IS_NOT}|(?<=[(, ])not) (?:been )?(?:\w+ly )?"
     rf"(?:{_SAID} (?:in|by|within|anywhere in|from) {SOURCE}|(?:available|contained) (?:in|within) {_DOCUMENTS})",
+    rf"(?<!\w){_IS_NOT} (?:\w+ly )?{_SAID_IN_TEXT} (?:anywhere )?(?:in|by) {_TEXT}",
     r"(?<!\w)(?:cannot|can not|can't|could not|couldn't) be (?:\w+ly )?(?:found|inferred|derived)"
     rf" (?:in|from) {_DOCUMENTS}",
     r"(?<!\w)(?:(?:is|are|was|were|remains?) )?(?:unclear|not (?:\w+ly )?clear|unknown|unspecified)"
@@ -377,6 +420,14 @@ _PASSIVE_REFUSAL = _pattern(
 )
 """What stands in a refused clause behind its subject."""
 
+_THING = r"(?P<noun>[a-z-]{3,}(?<!er)(?<!ers)(?<!or)(?<!ors)(?<!ist)(?<!ists)(?<!ian)(?<!ians)(?<!man)(?<!men))\b"
+_SILENT_THING = _pattern(
+    rf"(?:{_CLAUSE_BEGINS})(?:the|this|that|these|your) {_THING} (?:(?:do|does)\s*(?:not|n't)) {_ADVERBS}"
+    r"(?:say|state|mention|specify|explain)\b",
+)
+_UNTOLD_IN_THING = _pattern(rf"(?<!\w){_IS_NOT} (?:\w+ly )?{_WRITTEN} (?:anywhere )?in (?:the|this|that|your) {_THING}")
+"""What may be a source, but no person; it is one only if the passages tell of nothing that is called so."""
+
 _BORDER = _pattern(
     r"\s*[;—]\s*| [–-] |,? (?:but|however|although|though|while|whereas|yet|nevertheless|instead)\b,?"
     r"|, (?:so|only|just|rather|which|it|they|we|you|i|he|she|there|this)\b"
@@ -385,7 +436,7 @@ _BORDER = _pattern(
 )
 _MAY_REFUSE = re.compile(
     r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard"
-    r"|need(?:ed)?|required|necessary|outside|beyond|only|un(?:clear|known|specified))\b|n['’]t\b"
+    r"|need(?:ed)?|required|necessary|outside|beyond|only|leaves?|un(?:clear|known|specified))\b|n['’]t\b"
 )
 """A cheap test without which no refusal can match."""
 _REFUSED_LABEL = re.compile(r"\W*[^\W_][\w'’-]*(?:\s+[^\W_][\w'’-]*){0,2}\s*:\s*")
@@ -402,19 +453,33 @@ def is_bare_refusal(answer: str) -> bool:
     return _BARE.fullmatch(_lowered(answer)) is not None
 
 
-def refusals(sentence: str) -> Iterator[Span]:
-    """The clauses of a sentence in which the answer says that it, or its sources, do not say something."""
-    sentence = _lowered(sentence)
+def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:
+    """The clauses of a sentence in which the answer says that it, or its sources, do not say something.
+
+    A source may go by a kind of text ("the leaflet"), or by any noun in lower case that the passages lack.
+    """
+    written, sentence = sentence, _lowered(sentence)
     if _MAY_REFUSE.search(sentence) is None:
         return
     borders = [match.span() for match in _BORDER.finditer(sentence)]
-    for pattern in (_REFUSAL, _PASSIVE_REFUSAL):
+    found = dict[Span, None]()
+    for pattern in (_REFUSAL, _SILENT_THING, _PASSIVE_REFUSAL, _UNTOLD_IN_THING):
         for match in pattern.finditer(sentence):
+            if "noun" in pattern.groupindex and not _names_no_thing(written[slice(*match.span("noun"))], passages):
+                continue
             start = match.start()
-            if pattern is _PASSIVE_REFUSAL:
+            if pattern in (_PASSIVE_REFUSAL, _UNTOLD_IN_THING):
                 before = max((end for _, end in borders if end <= start), default=0)
                 start = max(before, 1 + max(sentence.rfind(mark, 0, start) for mark in "(:"))
             elif _REFUSED_LABEL.fullmatch(sentence, 0, start):
                 start = 0
             first_letter = next((at for at in range(start, len(sentence)) if sentence[at].isalnum()), start)
-            yield first_letter, next((border for border, _ in borders if border >= match.end()), len(sentence))
+            end = next((border for border, _ in borders if border >= match.end()), len(sentence))
+            found[first_letter, end] = None
+    yield from found
+
+
+def _names_no_thing(noun: str, passages: Sequence[Passage]) -> bool:
+    """Whether a noun in lower case is none that the passages have, but for their titles."""
+    singular = noun.removesuffix("s")
+    return noun.islower() and not any(singular in one.text.lower() for one in passages)

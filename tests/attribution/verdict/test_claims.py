@@ -7,7 +7,7 @@ from tests.attribution.verdict.judged_rows import record
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
 from attribeam.attribution.verdict.claims import answer_claims, word_kinds
 from attribeam.attribution.verdict.phrases import is_bare_refusal, refusals
-from attribeam.schemas import AnswerKind, CharRange, ClaimKind, SpanKind, TargetSpan
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, SpanKind, TargetSpan
 
 
 def claims_among(answer, spans, *, assume_language=False):
@@ -443,6 +443,39 @@ def refused(sentence):
 def test_a_word_of_any_length_before_a_refusal_is_read_in_one_pass():
     sentence = "x" * 20_000 + " the passage does not mention it"
     assert refused(sentence) == ["the passage does not mention it"]
+
+
+PASSAGES = [
+    Passage(passage_id="p1", text="The mayor opened the hotel. The plan was not to charge for data.", title="Leaflet")
+]
+
+
+@pytest.mark.parametrize("clause", [
+    "The leaflet does not say how quickly it works", "Our release notes don't mention any fixes",
+    "The mayor's letter does not state when she left", "The report about the bridge doesn't tell us who paid",
+    "The policy does not provide any information about floods", "The course guide does not give the length",
+    "The timetable never mentions dogs", "The diary leaves open whether they are male",
+    "The menu says nothing about nuts",
+    "The product page gives no details about the price", "The forecast is silent on the weekend",
+    "The price is not mentioned in the leaflet", "The doses were not specified in your policy",
+    "No price is stated in the brochure", "There is no mention of sugar in the recipe",
+    "Nothing in the prospectus says what it costs", "The almanac does not say when it rises",
+    "Its rise is not mentioned in the almanac", "The source does not report how far away it is",
+])  # fmt: skip
+def test_a_text_that_goes_by_its_kind_is_silent(clause):
+    assert [*refusals(f"{clause}, but it opens at nine.", PASSAGES)] == [(0, len(clause))]
+
+
+@pytest.mark.parametrize("sentence", [
+    "The policy does not cover floods.", "The hotel does not allow dogs.", "The hotel does not say who owns it.",
+    "The leaflet does not recommend alcohol.", "The mayor did not say who would pay.", "The rules do not allow dogs.",
+    "The mayor does not say who pays.", "The speaker does not mention her age.", "The report did not say who paid.",
+    "The editor of the report does not say who paid.", "The warranty does not include the cost of shipping.",
+    "The plan does not include data.", "The book does not include pictures.", "The deal is not stated in the plan.",
+    "The Almanac does not say when it rises.", "The pill is not given in the morning.",
+])  # fmt: skip
+def test_who_does_not_say_something_and_what_does_not_do_something_is_claimed(sentence):
+    assert [*refusals(sentence, PASSAGES)] == []
 
 
 @pytest.mark.parametrize("answer", ["No steps.", "No references.", "No details."])
