@@ -198,6 +198,10 @@ class _Passages:
         """Whether one has these words, in any case, and not as a part of longer ones."""
         return any(True for _ in self._ranges_of(words))
 
+    def has_text(self, text: str) -> bool:
+        """Whether one has this text, in any case."""
+        return any(text.lower() in passage for passage in self._lowered)
+
     def most_alike(self, words: str, around: frozenset[str]) -> int:
         """How many stems around them a place of these words shares at most; -1 where there is none."""
         places = islice(self._ranges_of(words), _MOST_PLACES)
@@ -300,6 +304,13 @@ class _Spellings:
             if not any(taken[phrase.start : phrase.end]):
                 yield from self._phrase_elsewise(phrase)
 
+    def _with_neighbours(self, chars: CharRange) -> str:
+        """The text of a value, from the word before it to the word behind it."""
+        first = max(bisect_left(self._starts, chars.char_start) - 1, 0)
+        last = min(bisect_left(self._starts, chars.char_end), len(self._starts) - 1)
+        words = self._parsed.words
+        return self._answer[words[first].char_start : words[last].char_end]
+
     def _nowhere(self, chars: CharRange) -> Iterator[tuple[int, str]]:
         """The words of a value that no passage repeats, where passages have them all, but in other values."""
         words = {word: self._word(word) for word in self._words_of(chars) if carries_content(self._word(word))}
@@ -307,6 +318,8 @@ class _Spellings:
             yield from ((word, NOWHERE + written) for word, written in words.items())
 
     def _value_elsewise(self, value: AnswerValue) -> Iterator[tuple[int, str]]:
+        if self._passages.has_text(self._with_neighbours(value.chars)):
+            return
         written = self._written.get(value.chars.char_start, ())
         own = next((number for number in written if number.chars.char_end >= value.chars.char_end), None)
         if own is None:
