@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
@@ -286,14 +287,17 @@ _ITEM_TEXT = _tag("document_content|page_content|content|text")
 _ASKED = _tag("question|query|user_question|user_query")
 
 _HEADING = re.compile(
-    r"[ \t]*+(?:#{1,6}[ \t]*+)?(?:\*\*)?(?:"
+    r"[ \t]*+(?P<level>#{1,6}[ \t]*+)?(?P<bold>\*\*)?(?:"
     r"(?P<passages>(?:[^:\n]{0,200}\bfollowing[ \t]+)?(?:(?:relevant|retrieved|reference|supporting|provided)[ \t]+)?"
     r"(?:contexts?|documents|passages|sources|excerpts|search results|context information|knowledge base|background))"
-    r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query))"
-    r"|(?:user|human|assistant|(?:helpful |final |your )?answer|response|instructions?|(?:chat |conversation )?history)"
-    r")(?:\*\*)?[ \t]*:[ \t]*(?:\*\*)?(?P<rest>.*)",
+    r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query)|q)|(?P<answer>(?:helpful |final |your )?answer)"
+    r"|(?:user|human|assistant|response|instructions?|(?:chat |conversation )?history)"
+    r")(?:(?:\*\*)?[ \t]*:[ \t]*(?:\*\*)?(?P<rest>.*)|(?(level)(?:\*\*)?|(?(bold)\*\*|(?!)))[ \t]*)",
     re.IGNORECASE,
 )
+"""A line that says what follows: with a colon, in Markdown, or in bold; only with a colon something follows in it."""
+_TO_BE_ANSWERED = re.compile(r"\s*(?:(?:\*\*)?(?:a|answer)[ \t]*:\s*(?:\*\*)?)?\s*", re.IGNORECASE)
+"""What stands behind the question of a prompt."""
 _REQUEST = re.compile(r"\buse the following\b", re.IGNORECASE)
 _DASHES = re.compile(r"-{8,}[ \t]*")
 _RULE = re.compile(r"[ \t]*+(?:-{3,}|={3,}|\*{3,})[ \t]*")
@@ -321,13 +325,13 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     if block is None:  # what stands between two lines of dashes, or behind the only one
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
         ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
-        block = ruled or _under(lines, "passages") or _requested(lines)
+        block = ruled or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
     listed = opened_text((block or "").strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
     passages = passages or tuple(map(Document, _split(block or "")))
     if not passages:
         return None
-    below = (_under(prompt.replace(block or "", "", 1).split("\n"), "question") or "").strip()
+    below = _under_question(prompt.replace(block or "", "", 1).split("\n")).strip()
     asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
     behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
     return PromptParts(passages, asked.strip() or behind.strip() or None)
@@ -353,28 +357,84 @@ def _label(line: str) -> str | None:
     return _DIGITS.sub("0", found.group().strip()) if found else None
 
 
-def _under(lines: Sequence[str], kind: str) -> str | None:
-    """What stands under the first heading of a kind, up to the next one, or the next behind the last labelled part."""
-    for number, line in enumerate(lines):
-        heading = _HEADING.fullmatch(line)
-        if heading is not None and heading[kind]:
-            below = [heading["rest"], *lines[number + 1 :]]
-            label = _label(next(filter(str.strip, below), ""))
-            numbered = [at for at, line in enumerate(below) if label and label[0] != "0" and _label(line) == label]
-            last = max(numbered, default=0)
-            end = (at for at in range(last + 1, len(below)) if _HEADING.fullmatch(below[at]))
-            return "\n".join(below[: next(end, len(below))])
-    return None
+def _headings(lines: Sequence[str]) -> dict[int, re.Match[str]]:
+    """The headings by the numbers of their lines."""
+    matches = ((number, _HEADING.fullmatch(line)) for number, line in enumerate(lines))
+    return {number: match for number, match in matches if match is not None}
+
+
+def _under_passages(lines: Sequence[str], *, with_colon: bool = True) -> str | None:
+    """What stands under the first heading of passages, or behind examples under the same heading of the last ones."""
+    headings = _headings(lines)
+    starts = [number for number, heading in headings.items() if heading["passages"]]
+    starts = [number for number in starts if (headings[number]["rest"] is not None) is with_colon]
+    if not starts:
+        return None
+    start, name = starts[0], headings[starts[0]]["passages"]
+    asked = [number for number in headings if number > start and headings[number]["question"] not in (None, *"qQ")]
+    if asked:
+        starts = [number for number in starts if number > asked[0] and headings[number]["passages"] == name]
+        start = max(starts, default=start)
+    below = [headings[start]["rest"] or "", *lines[start + 1 :]]
+    label = _label(next(filter(str.strip, below), ""))
+    numbered = [number for number, line in enumerate(below) if label and label[0] != "0" and _label(line) == label]
+    return "\n".join(below[: _end(below, max(numbered, default=0) + 1, _style(headings[start]))])
+
+
+def _style(heading: re.Match[str]) -> str | None:
+    """How a heading without a colon is written; None for one with a colon."""
+    return None if heading["rest"] is not None else (heading["level"] or "**").strip()
+
+
+def _end(lines: Sequence[str], start: int, style: str | None) -> int:
+    """Where passages that begin before line ``start`` end: before the question of the prompt, its answer or the like.
+
+    Other questions and answers are those of the passages. A heading without a colon counts in the style of the one
+    above the passages, or if it asks.
+    """
+    asked = answered = None
+    end = len(lines)
+    for number, heading in _headings(lines).items():
+        if number < start or heading["passages"] or (_style(heading) not in (None, style) and not heading["question"]):
+            continue
+        if heading["question"]:
+            behind = islice((line for line in islice(lines, number + 1, None) if line.strip()), 2)
+            if heading["question"].lower() != "q" or _TO_BE_ANSWERED.fullmatch("\n".join(behind)):
+                asked = number
+        elif heading["answer"]:
+            answered = number if answered is None else answered
+        else:
+            end = number
+            break
+    return next((number for number in (asked, answered) if number is not None), end)
+
+
+def _under_question(lines: Sequence[str]) -> str:
+    """What stands under the last heading of a question, up to the next heading; "" where there is none."""
+    headings = _headings(lines)
+    start = max((number for number, heading in headings.items() if heading["question"]), default=None)
+    if start is None:
+        return ""
+    behind = range(start + 1, len(lines))
+    ends = (
+        number for number in behind if number in headings or _TO_BE_ANSWERED.fullmatch(lines[number].strip() or "-")
+    )
+    end = next(ends, len(lines))
+    return "\n".join([headings[start]["rest"] or "", *lines[start + 1 : end]])
 
 
 def _requested(lines: Sequence[str]) -> str | None:
     """What stands behind the paragraph that says to use it, up to the next heading, if there is one."""
-    start = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
-    if start is None:
+    request = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
+    if request is None:
         return None
-    gap = next((number for number in range(start, len(lines)) if not lines[number].strip()), len(lines))
-    end = next((number for number in range(gap, len(lines)) if _HEADING.fullmatch(lines[number])), None)
-    return None if end is None else "\n".join(lines[gap:end])
+    gap = next((number for number in range(request, len(lines)) if not lines[number].strip()), len(lines))
+    start = next((number for number in range(gap, len(lines)) if lines[number].strip()), gap)
+    heading = _HEADING.fullmatch(lines[start]) if start < len(lines) else None
+    if heading is not None and heading["passages"]:
+        return None
+    end = _end(lines, gap, None)
+    return None if end == len(lines) else "\n".join(lines[gap:end])
 
 
 def _split(block: str) -> list[str]:

@@ -542,6 +542,13 @@ PROMPTS = {
     "list of JSON": f"Context:\n{json.dumps([{'text': LIT}, {'text': KEPT}])}\n\nQuestion: {ASKED}",
     "tags that are named before": f"Use what is in <context></context> tags.\n<context>\n{LIT}\n\n{KEPT}\n</context>\n"
     f"Question: {ASKED}",
+    "headings without a colon": f"# Task\nBe short.\n\n# Context\n{LIT}\n\n{KEPT}\n\n# Question\n{ASKED}\n\n# Answer",
+    "bold lines without a colon": f"**Context**\n\n{LIT}\n\n{KEPT}\n\n**Question**\n\n{ASKED}",
+    "request above a heading": f"Use the following sources.\n\n## Sources\n{LIT}\n\n{KEPT}\n\nQuestion: {ASKED}",
+    "Q and A": f"Answer from the sources.\n\nSources:\n[1] {LIT}\n[2] {KEPT}\n\nQ: {ASKED}\nA:",
+    "example above": f"Context: Ships.\nQuestion: Who?\nAnswer: Me.\n\nContext: {LIT}\n\n{KEPT}\nQuestion: {ASKED}",
+    "question above the example": f"Question: Who?\nContext: Ships.\nAnswer: Me.\n\nQuestion: {ASKED}\nContext: {LIT}"
+    f"\n\n{KEPT}\nAnswer:",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
 }
 
@@ -580,6 +587,44 @@ def test_questions_and_answers_within_passages_stay_there(prompt):
     found = prompt_parts(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}"))
     assert found is not None
     assert ([one.text for one in found.passages], found.question) == ([first, KEPT], ASKED)
+
+
+@pytest.mark.parametrize("end", ["Question: {asked}", "Q: {asked}\nA:", "Question: {asked}\nAnswer:"])
+@pytest.mark.parametrize("asks", ["Question: Who kept it?\nAnswer: Ada.", "Q: Who kept it?\nA: Ada."])
+def test_passages_that_are_questions_and_answers_end_with_the_last_question(asks, end):
+    found = prompt_parts(f"Context:\n{asks}\n\n{KEPT}\n\n{end.format(asked=ASKED)}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([asks, KEPT], ASKED)
+
+
+def test_headings_of_another_level_within_a_passage_stay_with_it():
+    passage = f"## Sources of light\n## Background\n{LIT}\n### Instructions\n{KEPT}"
+    found = prompt_parts(f"# Context\n{passage}\n\n# Instructions\nBe short.\n\n# Question\n{ASKED}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([passage], ASKED)
+
+
+TEMPLATES = {
+    "ChatML": "<|im_start|>system\n{context}<|im_end|>\n<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n",
+    "Llama 2": "<s>[INST] <<SYS>>\n{context}\n<</SYS>>\n\n{asked} [/INST]",
+    "Llama 3": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n{context}<|eot_id|>"
+    "<|start_header_id|>user<|end_header_id|>\n\n{asked}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    "Gemma": "<bos><start_of_turn>system\n{context}<end_of_turn>\n<start_of_turn>user\n{asked}<end_of_turn>\n"
+    "<start_of_turn>model\n",
+    "Zephyr": "<|system|>\n{context}</s>\n<|user|>\n{asked}</s>\n<|assistant|>\n",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_messages_in_a_chat_template_are_told_apart(name):
+    prompt = TEMPLATES[name].format(context=f"Context:\n[1] {LIT}\n[2] {KEPT}", asked=ASKED)
+    [row], _ = read("jsonl", lines({"prompt": prompt, "completion": A}))
+    assert (row.question, [one.text for one in row.passages], row.answer) == (ASKED, [LIT, KEPT], A)
+
+
+@pytest.mark.parametrize("text", ["What is <|im_start|>user?", "Is [INST] a token?", "<|im_start|>narrator\nHello"])
+def test_text_that_only_names_a_token_of_a_template_stays(text):
+    assert question_of(text) == Asked(text)
 
 
 @pytest.mark.parametrize(
