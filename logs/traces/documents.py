@@ -76,11 +76,12 @@ def no_texts(_: str) -> Document | None:
 def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """The documents in what a retriever gave; None where there are none to be found.
 
-    A plain text is one document. A document may be a text or an object, and may have only an id.
+    A plain text is one document, or several that it numbers in their labels. A document may be a text or an object,
+    and may have only an id.
     """
     value = opened_text(parsed(value))
     if isinstance(value, str):
-        return (Document(value),) if value.strip() else None
+        return tuple(map(Document, _labelled(value))) or ((Document(value),) if value.strip() else None)
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -443,8 +444,7 @@ def _split(block: str) -> list[str]:
         return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
     lines = block.strip().split("\n")
     if first := _label(lines[0]):  # a passage may have a numbered list itself
-        labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]
-        return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
+        return _by_labels(lines, first)
     rules = [_RULE.fullmatch(line) is not None for line in lines]
     by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)
     if len(by_rules) > 1:
@@ -452,6 +452,26 @@ def _split(block: str) -> list[str]:
     parts = _parts(lines, [not line.strip() for line in lines])
     heads = [False, *(all(map(_MEMBER.fullmatch, part.split("\n"))) for part in parts)]
     return _parts(parts, [not above for above in heads[:-1]])
+
+
+def _by_labels(lines: Sequence[str], first: str) -> list[str]:
+    """The parts that begin with labels like the first one, without these."""
+    labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]
+    return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
+
+
+def _labelled(text: str) -> list[str]:
+    """The parts of a text that "[1]" and "[2]", "Document 1:" and the like tell apart; none where nothing does.
+
+    The labels have to count from 0 or 1, and "1." may be a step or the like.
+    """
+    lines = text.strip().split("\n")
+    first = _label(lines[0])
+    if first is None or first[0] == "0":
+        return []
+    numbers = [int(_DIGITS.findall(line)[0]) for line in lines if _label(line) == first]
+    counts = len(numbers) > 1 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+    return _by_labels(lines, first) if counts and numbers[0] < 2 else []
 
 
 def _parts(lines: Sequence[str], begins: Iterable[object]) -> list[str]:

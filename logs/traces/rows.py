@@ -303,7 +303,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
         raise fault(Reason.INVALID_VALUE, name, message) from error
     if printed is None or isinstance(printed, dict):
         own = document_of(value) if value.strip() else None
-        return documents_of(printed) or (None if own is None else (own,))
+        return documents_of(value if printed is None else printed) or (None if own is None else (own,))
     return documents_of(printed) or None
 
 

@@ -572,6 +572,24 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
     assert found.question is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[1] {}\n[2] {}", "\n[0]\n{}\n\n[1]\n{}\n", "Document 1: {}\n\nDocument 2: {}", "Source #1\n{}\nSource #2\n{}"],
+)
+def test_text_that_numbers_its_passages_is_these(text):
+    assert [one.text for one in documents_of(text.format(LIT, f"<source>a.md</source> {KEPT}"))] == [
+        LIT, f"<source>a.md</source> {KEPT}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss."]
+)
+def test_text_with_other_numbers_is_one_passage(text):
+    text = text.format(LIT, KEPT)
+    assert [one.text for one in documents_of(text)] == [text]
+
+
 def test_numbered_list_within_a_passage_stays_with_it():
     found = prompt_parts(f"Context:\n[1] Steps:\n1. Wind it.\n2. Light it.\n[2] {KEPT}\n\nQuestion: {ASKED}")
     assert found is not None
