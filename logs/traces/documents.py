@@ -52,6 +52,7 @@ _NO_IDS = frozenset(
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
 """A document of LangChain as ``str`` prints it."""
+_LIST_IN_PARQUET = frozenset(words("list element item array bag array_element"))
 _DEEPEST = 8
 
 
@@ -79,7 +80,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     A plain text is one document, or several that it numbers in their labels. A document may be a text or an object,
     and may have only an id.
     """
-    value = opened_text(parsed(value))
+    value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
         return tuple(map(Document, _labelled(value))) or ((Document(value),) if value.strip() else None)
     if depth > _DEEPEST:
@@ -99,6 +100,16 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
                 return found
     own = document_of(value)
     return (own,) if own is not None and own.text else _by_ids(value)
+
+
+def _unwrapped(value: object) -> object:
+    """A list that stands with the names that Parquet gives it, such as ``{"list": [{"element": ...}]}``, as a list."""
+    if isinstance(value, dict) and len(value) == 1 and value.keys() <= _LIST_IN_PARQUET:
+        (inner,) = value.values()
+        return _unwrapped(inner) if isinstance(inner, list) else inner
+    if isinstance(value, list) and all(isinstance(one, dict) and one.keys() <= _LIST_IN_PARQUET for one in value):
+        return [_unwrapped(item) for item in value]
+    return value
 
 
 def document_of(value: object) -> Document | None:

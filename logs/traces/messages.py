@@ -250,7 +250,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
-        value = unprinted(value, _PRINTED_MESSAGE)
+        value = joined_chunks(_events(value)) or unprinted(value, _PRINTED_MESSAGE)
         return value if value.strip() else None
     if depth > _DEEPEST_TEXT:
         return None
@@ -278,6 +278,17 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
         if found is not None:
             return found
     return answer_of(_only_value(value), depth=depth + 1)
+
+
+def _events(text: str) -> list[object]:
+    """The objects of a stream of server-sent events; none where a text is no such stream."""
+    if not text.lstrip().startswith(("data:", "event:", ":")):
+        return []
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not all(line.startswith(("data:", "event:", "id:", "retry:", ":")) for line in lines):
+        return []
+    data = (line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
+    return [parsed(item) for item in data if item != "[DONE]"]
 
 
 def joined_chunks(items: Sequence[object]) -> str | None:

@@ -352,6 +352,8 @@ def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names,
         found += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
     if choice.others:
         found += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
+    elif path is None:
+        found += f"; log it, or name another place with --{names.field}-path"
     return fault(reason, names.field, f"row should have {kind}{found}")
 
 

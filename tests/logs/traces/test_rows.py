@@ -105,6 +105,9 @@ TWO_PASSAGES = {
     "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
     "map of ids": parquet(**{name: [one] for name, one in PLAIN.items()}, contexts=pa.array([[("d1", ONE), ("d2",
         TWO)]], pa.map_(pa.string(), pa.string()))),
+    "lists as BigQuery writes Parquet": parquet(
+        question=[Q], answer=[A], passages=[{"list": [{"element": {"text": ONE}}, {"element": {"text": TWO}}]}]
+    ),
     "texts by ids": with_contexts({"d1": ONE, "d2": TWO}),
     "documents by ids": with_contexts({"d1": {"text": ONE}, "d2": {"text": TWO, "title": "Filter"}}),
     "texts with scores": with_contexts([[ONE, 0.8], [TWO, 0.2]]),
@@ -234,7 +237,8 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
         ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
         ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
-        ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES, "in contexts, has a list of 1 item"),
+        ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES,
+            "in contexts, has a list of 1 item; log it, or name another place with --passages-path"),
     ],
 )  # fmt: skip
 def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, message):
@@ -303,6 +307,8 @@ ANSWERS = {
     "deltas": [{"choices": [{"delta": {"role": "assistant", "content": "Ad"}}]},
         {"choices": [{"delta": {"content": "a."}}]}, {"choices": [], "usage": {"total_tokens": 3}}],
     "message chunks": [{"type": "AIMessageChunk", "content": "Ad"}, {"type": "AIMessageChunk", "content": "a."}],
+    "stream as the server sent it": 'event: delta\ndata: {"choices": [{"delta": {"content": "Ad"}}]}\n\n'
+        'data: {"choices": [{"delta": {"content": "a."}}]}\n\ndata: [DONE]\n\n',
     "stream of events": [{"type": "message_start", "message": {}}, {"type": "content_block_delta",
         "delta": {"type": "text_delta", "text": "Ada."}}, {"type": "message_stop"}],
     "quotes kept in an object": {"answer": "Ada."},
@@ -457,6 +463,12 @@ def test_dotted_keys_are_opened(flat, tree):
 )  # fmt: skip
 def test_moments_of_every_kind_are_the_same(moment):
     assert microseconds(moment) == 1_795_168_800_000_000
+
+
+def test_id_and_moment_of_mongodb_are_read():
+    record = {"_id": {"$oid": "65a1"}, "createdAt": {"$date": {"$numberLong": "1795168800000"}}, "contexts": [ONE]}
+    [row], _ = read("jsonl", lines({**PLAIN, **record}))
+    assert (row.record_id, row.answered_at) == ("65a1", 1_795_168_800_000_000)
 
 
 @pytest.mark.parametrize(
