@@ -88,6 +88,30 @@ def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer, words):
     assert hide_markup(answer).split() == words.split()
 
 
+@pytest.mark.parametrize(
+    "mark", ["({})", "{})", "{}.)", "{}:", "{}/", "{}]", "{} -", "#{}", "#{}.", "{}\ufe0f\u20e3", "{}\u20e3"],
+)  # fmt: skip
+def test_numbers_of_items_that_count_from_one_are_marks(mark):
+    first, second, third = map(mark.format, (1, 2, 3))
+    assert hide_markup(f"{first} Mix it\n{second} **Bake** it\n\n{first} Eat it\n{second} Rest").split() == [
+        "Mix", "it", "Bake", "it", "Eat", "it", "Rest",
+    ]  # fmt: skip
+    counted = hide_markup(f"So it was\n{second} Mix it\n{third} Bake it")
+    assert ("2" in counted and "3" in counted) or mark == "{})"
+
+
+@pytest.mark.parametrize(
+    "answer", ["Both (1) mix it and (2) bake it", "Both: ① mix it ② bake it", "❶ Mix it ❷ Bake it"]
+)
+def test_numbers_of_items_within_a_line_are_marks(answer):
+    assert not any(map(str.isnumeric, hide_markup(answer)))
+
+
+def test_items_that_begin_with_a_sign_are_blocks():
+    assert texts("Both:\n✅ Mix it\n✔️ Bake it\n◆ Eat it") == ["Both:", "✅ Mix it", "✔️ Bake it", "◆ Eat it"]
+    assert texts("① Mix it\n② Bake it\n(3) Eat it") == ["① Mix it", "② Bake it", "(3) Eat it"]
+
+
 def test_table_rows_and_lines_of_fenced_code_are_blocks():
     answer = "| a | b |\n|:--|--:|\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
