@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from attribeam.attribution.answers.plain_text import INVISIBLE
 from attribeam.schemas import CharRange, ClaimKind
 
 _VISIBLE = re.compile(r"\S")
@@ -35,6 +36,7 @@ _MARKS = re.compile(
 )
 _LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,2}[.)]|[a-z]\))[ \t]+(?=\S)", re.MULTILINE)
 _INLINE_NUMBER = re.compile(r"(?<=[.!?:;])[ \t]+(\d{1,2})[.)][ \t]+(?=[^\W\d_])")
+_UNSEEN_AROUND_WORD = re.compile(rf"(?<!\S)[{INVISIBLE}]+|[{INVISIBLE}]+(?!\S)")
 _CIRCLED = "①-⑳❶-❿➀-➓"
 _COUNTERS = (
     re.compile(r"(?<!\S)\((?P<number>\d{1,2})\)(?=\s+[^\W\d_])"),
@@ -78,7 +80,7 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
         text = hide_ranges(text, unseen)
     if "\\" in text or "$" in text:
         text = _MATH.sub(lambda math: _LATEX_SIGN.sub(_blank, math.group()), text)
-    text = _hide_html(_TABLE_RULE.sub(_blank, text))
+    text = _UNSEEN_AROUND_WORD.sub(_blank, _hide_html(_TABLE_RULE.sub(_blank, text)))
     for pattern in (_HTML_ENTITY, _LINK_START, _LINK_END, _MARKS):
         text = pattern.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))

@@ -100,6 +100,10 @@ def test_numbers_of_items_that_count_from_one_are_marks(mark):
     assert ("2" in counted and "3" in counted) or mark == "{})"
 
 
+def test_marks_that_no_reader_sees_are_blanks_around_words_and_stay_within():
+    assert hide_markup("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b") == " Mix  it.  Ba\u00adke it  "
+
+
 @pytest.mark.parametrize(
     "answer", ["Both (1) mix it and (2) bake it", "Both: ① mix it ② bake it", "❶ Mix it ❷ Bake it"]
 )
