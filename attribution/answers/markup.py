@@ -319,7 +319,10 @@ _OF_THE_ANSWER = re.compile(
 )
 _LINE_OF_THE_ANSWER = re.compile(
     r"^[ \t>*_-]*(?:(?:confidence|relevance)(?: (?:score|level|rating))?|(?:\w+ )?ID|(?:page|chunk)s?)[*_]*[ \t]*[:=]"
-    r"[ \t*_]*[\w.%/-]{1,40}[ \t.*_]*$",
+    r"[ \t*_]*[\w.%/-]{1,40}[ \t.*_]*$"
+    r"|[(\[][*_]*(?:confidence|relevance|certainty)(?: (?:score|level|rating))?[ \t]*[:=]"
+    r"[ \t*_]*[\w.%/-]{1,20}[*_]*[)\]]"
+    r"|<(?P<tag>confidence|relevance|score|certainty)>[^<>\n]{1,40}</(?P=tag)>",
     re.MULTILINE | re.IGNORECASE,
 )
 _OF_TOOLS = frozenset(["arguments", "tool_input", "action_input", "tool_calls", "function_call", "tool_call"])

@@ -150,6 +150,13 @@ def test_names_of_fields_are_labels_and_what_tells_of_the_answer_is_no_text():
     assert hide_marked(answer, ()).split() == ["weight", "kg", "3", "parts", "lid", "spout", "sealed", "true"]
 
 
+@pytest.mark.parametrize(
+    "note", ["(confidence: 0.92)", "[Confidence level: high]", "\n**Confidence:** 92%", "<confidence>0.9</confidence>"]
+)
+def test_how_sure_an_answer_is_of_itself_is_no_text(note):
+    assert hide_markup(f"The lid is red. {note}").split() == ["The", "lid", "is", "red."]
+
+
 def test_empty_values_are_no_parts():
     assert values('{"colour": "", "": "red", "parts": ["", "lid"]}') == ["red", "lid"]
     assert values('["') == []
