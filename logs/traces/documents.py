@@ -296,6 +296,9 @@ _BLOCK = _tag(
 )
 _ITEM = _tag("document|doc|source|passage|search_result|result|chunk|item")
 _ITEM_TEXT = _tag("document_content|page_content|content|text")
+_ATTRIBUTE = re.compile(r"""([\w-]{1,30})\s*=\s*["']([^"'<>]{1,300})["']""")
+_BESIDE_ITEM_TEXT = re.compile(r"<(title|name|id|doc_id|source|url)>\s*([^<>]{1,300}?)\s*</\1>", re.IGNORECASE)
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _ASKED = _tag("question|query|user_question|user_query")
 
 _HEADING = re.compile(
@@ -333,14 +336,15 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     lines = prompt.split("\n")
     block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
     if block is None:
-        block = "\n".join(f"<doc>{one}</doc>" for one in _tagged(prompt, _ITEM)) or None
+        items = (f"{opened.group()}{inner}</{opened[1]}>" for opened, inner in _elements(prompt, _ITEM))
+        block = "\n".join(items) or None
     if block is None:  # what stands between two lines of dashes, or behind the only one
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
         ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
         block = ruled or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
     listed = opened_text((block or "").strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
-    passages = passages or tuple(map(Document, _split(block or "")))
+    passages = passages or _split(block or "")
     if not passages:
         return None
     below = _under_question(prompt.replace(block or "", "", 1).split("\n")).strip()
@@ -351,7 +355,12 @@ def prompt_parts(prompt: str) -> PromptParts | None:
 
 def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
     """What stands in tags of these names, the outer ones of one name."""
-    lower, at, unclosed = text.lower(), 0, set[str]()
+    return (inner for _, inner in _elements(text, tag))
+
+
+def _elements(text: str, tag: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """The opening tags, and what stands behind each up to the closing one."""
+    lower, at, unclosed = text.translate(_LOWER), 0, set[str]()
     while opened := tag.search(text, at):
         name = opened[1].lower()
         end = -1 if name in unclosed else lower.find(f"</{name}>", opened.end())
@@ -359,7 +368,7 @@ def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
             unclosed.add(name)
             at = opened.end()
         else:
-            yield text[opened.end() : end]
+            yield opened, text[opened.end() : end]
             at = end
 
 
@@ -449,10 +458,24 @@ def _requested(lines: Sequence[str]) -> str | None:
     return None if end == len(lines) else "\n".join(lines[gap:end])
 
 
-def _split(block: str) -> list[str]:
-    items = [*_tagged(block, _ITEM)]
-    if items:
-        return _stripped([next(_tagged(one, _ITEM_TEXT), one) for one in items])
+def _of_element(opened: re.Match[str], inner: str) -> Document:
+    """The document in a tag, with the title and id of its attributes, or of tags beside that of its text."""
+    text = next(_tagged(inner, _ITEM_TEXT), None)
+    about = {name.lower(): value for name, value in _ATTRIBUTE.findall(opened.group())}
+    if text is not None:
+        about |= {name.lower(): value for name, value in _BESIDE_ITEM_TEXT.findall(inner.replace(text, "", 1))}
+    title, own = first_of(about, ("title", "name")), first_of(about, ("id", "doc_id", "source", "url", "href"))
+    return Document((inner if text is None else text).strip(), text_or_none(title), text_or_none(own))
+
+
+def _split(block: str) -> tuple[Document, ...]:
+    """The passages of a part of a prompt."""
+    if items := tuple(_of_element(*element) for element in _elements(block, _ITEM)):
+        return tuple(item for item in items if item.text)
+    return tuple(map(Document, _split_lines(block)))
+
+
+def _split_lines(block: str) -> list[str]:
     lines = block.strip().split("\n")
     if first := _label(lines[0]):  # a passage may have a numbered list itself
         return _by_labels(lines, first)

@@ -574,6 +574,28 @@ def test_passages_and_question_are_found(name):
     assert found.asked(Asked("Who?")) == Asked("Who?")
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        '<doc id="a7" title="Lamp">{text}</doc>',
+        "<document title='Lamp'><id>a7</id><content>{text}</content></document>",
+        '<document index="1">\n<source>a7</source>\n<title>Lamp</title>\n<document_content>{text}</document_content>'
+        "</document>",
+    ],
+)  # fmt: skip
+def test_tags_say_id_and_title_of_a_passage(item):
+    for prompt in (f"<documents>\n{item}\n</documents>\n{{asked}}", f"Use it: {item} Who?"):
+        found = prompt_parts(prompt.format(text=LIT, asked=ASKED))
+        assert found is not None
+        assert [one[:3] for one in found.passages] == [(LIT, "Lamp", "a7")]
+
+
+def test_letters_that_are_longer_in_lower_case_shift_no_passage():
+    found = prompt_parts(f"İİİ <Context>İ {LIT}</Context> {ASKED}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([f"İ {LIT}"], ASKED)
+
+
 def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
     rule = "-" * 21
     found = prompt_parts(
