@@ -128,9 +128,12 @@ def document_of(value: object) -> Document | None:
         if isinstance(inner, dict):
             found = document_of(inner)
             if found is not None:
+                beside = (text for name in TEXT_KEYS if isinstance(text := value.get(name), str))
+                text = next(beside, None) if found.text is None else found.text
                 own_id = text_or_none(first_of(value, _ID_KEYS))
                 score = number_or_none(first_of(value, _SCORE_KEYS))
-                return found._replace(passage_id=found.passage_id or own_id, score=_either(found.score, score))
+                passage_id = found.passage_id or own_id
+                return found._replace(text=text, passage_id=passage_id, score=_either(found.score, score))
     metadata = object_of(first_of(value, ("metadata", "meta")))
     named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
     texts = (one if isinstance(one, str) else content_text(one) or None for one in named)

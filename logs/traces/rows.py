@@ -353,7 +353,8 @@ def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names,
     if choice.others:
         found += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
     elif path is None:
-        found += f"; log it, or name another place with --{names.field}-path"
+        there = "log them" if names is PASSAGES else "log it as a text"
+        found += f"; {there}, or name another place with --{names.field}-path"
     return fault(reason, names.field, f"row should have {kind}{found}")
 
 

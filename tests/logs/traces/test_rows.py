@@ -108,6 +108,7 @@ TWO_PASSAGES = {
     "lists as BigQuery writes Parquet": parquet(
         question=[Q], answer=[A], passages=[{"list": [{"element": {"text": ONE}}, {"element": {"text": TWO}}]}]
     ),
+    "ids in objects beside texts": with_contexts([{"doc": {"id": 1}, "text": ONE}, {"doc": {"id": 2}, "text": TWO}]),
     "texts by ids": with_contexts({"d1": ONE, "d2": TWO}),
     "documents by ids": with_contexts({"d1": {"text": ONE}, "d2": {"text": TWO, "title": "Filter"}}),
     "texts with scores": with_contexts([[ONE, 0.8], [TWO, 0.2]]),
@@ -226,6 +227,8 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
         ({**CASE, "actual_output": None}, Reason.EMPTY_ANSWER, "should have an answer in actual_output, has null"),
         ({**PLAIN, "response": "", "contexts": [ONE]}, Reason.EMPTY_ANSWER,
             "in response, has an empty text; to read answer in its place, name it with --answer-path"),
+        ({"question": Q, "answer": 24}, Reason.EMPTY_ANSWER,
+            "in answer, has a number; log it as a text, or name another place with --answer-path"),
         ({**CASE, "retrieval_context": []}, Reason.NO_PASSAGES,
             "in retrieval_context, has an empty list; to read context in its place, name it with --passages-path"),
         ({"question": Q, "answer": [A, GOLD], "contexts": [ONE]}, Reason.EMPTY_ANSWER,
@@ -238,7 +241,7 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
         ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
         ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES,
-            "in contexts, has a list of 1 item; log it, or name another place with --passages-path"),
+            "in contexts, has a list of 1 item; log them, or name another place with --passages-path"),
     ],
 )  # fmt: skip
 def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, message):
