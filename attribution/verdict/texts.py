@@ -28,8 +28,8 @@ WORD_OR_MARK = re.compile(
     rf"|[^\W_]+(?:[{INVISIBLE}]+[^\W_]+)*(?:['’][^\W_]+)?|[^\w\s{INVISIBLE}]|_"
 )
 
-NOWHERE = "\u2060"
-"""It begins a word of an answer that is to match no word of a passage."""
+NOWHERE = "\ue000"
+"""It begins a word of an answer that is to match no word of a passage, and is no mark that ``plain_text`` leaves out."""
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
