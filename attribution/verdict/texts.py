@@ -29,7 +29,7 @@ WORD_OR_MARK = re.compile(
 )
 
 NOWHERE = "\ue000"
-"""It begins a word of an answer that is to match no word of a passage, and is no mark that ``plain_text`` leaves out."""
+"""It begins a word of an answer that is to match no word of a passage; ``plain_text`` keeps it."""
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
