@@ -83,7 +83,7 @@ _LATEX = re.compile(
 )
 _RAISED = re.compile(
     rf"(?<=[\w)%])[ \t]?[①-⑳❶-❿]+(?=\s*(?:[.,;!?。，]|$))"
-    rf"|[⁽⁺]?[{SUPERSCRIPT}]+(?:[\s,⁻˒’‚ʼ‐⸴ᐟ·–-]{{1,2}}[{SUPERSCRIPT}]+)*⁾?(?![\w^])"
+    rf"|[⁽⁺]?[{SUPERSCRIPT}]+(?:[ \t,⁻˒’‚ʼ‐⸴ᐟ·–-]{{1,2}}[{SUPERSCRIPT}]+)*⁾?(?![\w^])"
     r"|\^\[?(?P<caret>\d{1,2}(?:,\s?\d{1,2})*)\]?\^?(?!\w)"
     r"|\^\{(?P<braced>\[?\d{1,2}(?:,\s?\d{1,2})*\]?)\}(?!\w)"
 )
@@ -243,8 +243,9 @@ class _Marks:
     def _disjoint(self) -> list[Mark]:
         """Ascending; of marks that overlap the one that begins first, the longer one of two that begin together."""
         marks = [
-            *self._sources.source_lists(), *self._sources.source_sentences(), *self._tokens(), *self._tags(),
-            *self._raised(), *self._brackets(), *self._sources.lines(), *self._sources.trailing(),
+            *self._sources.source_lists(), *self._sources.footnotes(), *self._sources.source_sentences(),
+            *self._tokens(), *self._tags(), *self._raised(), *self._brackets(), *self._sources.lines(),
+            *self._sources.trailing(),
         ]  # fmt: skip
         kept: list[Mark] = []
         for mark in sorted(marks, key=lambda mark: (mark.start, -mark.end)):
@@ -369,7 +370,8 @@ class _Marks:
             if not _ENDS.match(self._text, mark.end) or _NUMBER_WORDS_BEFORE.search(before) or not before.strip():
                 return False
             written = self._answer[mark.start : mark.end]
-            return self._are_known(mark.pointers.numbers) and not _DECIMAL_OR_RANGE.search(written)
+            is_id = bool(named) and not self._names.has_in_text(inner)
+            return is_id or (self._are_known(mark.pointers.numbers) and not _DECIMAL_OR_RANGE.search(written))
         if PointerKind.LABEL in kinds:
             if _WEAK_LABEL.match(inner) and not named:
                 is_known = self._are_known(mark.pointers.numbers) and not self._names.has_in_text(inner)
@@ -427,7 +429,7 @@ class _Marks:
 
     def _raised(self) -> Iterator[Mark]:
         for match in _RAISED.finditer(self._text):
-            if not self._is_power(match.start()):
+            if not self._is_power(match.start()) or "," in match.group():
                 digits = (match["caret"] or match["braced"] or match.group()).translate(DIGITS).replace("⁻", "-")
                 digits = re.sub(r"[①-⑳❶-❿]", lambda digit: f"{numeric(digit[0]):.0f},", digits)
                 pointers = self._names.pointers(re.sub(r"[^\d,-]+", ",", digits).strip(","))
@@ -458,7 +460,7 @@ class _Marks:
             if pointers and tag in ("em", "i", "small", "span", "a"):
                 is_mark = bool(pointers.kinds & _TAGGED) or (tag == "a" and PointerKind.NUMBER in pointers.kinds)
             else:
-                is_mark = tag != "sup" or not self._is_power(match.start())
+                is_mark = tag != "sup" or not self._is_power(match.start()) or "," in inner
             if pointers and is_mark:
                 yield Mark(match.start(), match.end(), pointers)
         for match in _CITING_TAG.finditer(self._text):

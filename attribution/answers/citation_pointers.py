@@ -15,7 +15,8 @@ from functools import cached_property
 from attribeam.schemas import CharRange, Passage
 
 _NOUNS = (
-    "passage", "document", "source", "excerpt", "snippet", "paragraph", "reference", "context", "text", "search result",
+    "passage", "document", "doc", "source", "excerpt", "snippet", "paragraph", "reference", "context", "text",
+    "search result",
 )  # fmt: skip
 _NOUN = rf"(?:(?:{'|'.join(_NOUNS)})s?)"
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -187,17 +188,19 @@ _ITEMS = re.compile(
             r"(?: (?:numbers?|given|provided|specified|available))*(?= *$)|(?:citation|source|reference|page) needed"
             r"|cite_start(?= *$)"
             r"|seite nicht angegeben|ebd\.?|ebenda|a\. ?a\. ?O\.|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
-            r"(?P<dagger>\d{1,3}(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
+            r"(?P<dagger>(?P<before>\d{1,5})(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
             r"(?P<turn>turn\d+(?:search|view|news|file|image|fetch)(?P<turned>\d+))",
             r"(?P<address>(?:https?|ftp|s3|gs|file|abfss?|doi|urn|hdl|arxiv|chrome):(?://)?[^\s<>\"\]]*[^\s<>\"\].,;)]"
             rf"|www\.[^\s,;)]+[^\s,;).]|(?<!@)(?<!\w)(?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL})(?![\w.])(?:/[^\s,;)]*)?"
             r"(?: ?\+ ?\d+)?"
             r"|10\.\d{4,}/[^\s,;)]+)",
             rf"(?P<file>(?-i:(?:(?:[A-Z\d&][\w&+-]*|of|and|for|to|-) ){{0,6}})"
+            r"(?:(?:[A-Z]:)?[\\/.~]{0,3}(?:[\w.@+~-]{1,80}[\\/]{1,2}){1,12})?"
             rf"[\w&+-](?:[\w&+.-]|\(\d\)){{0,80}}?\.(?:{_DOCUMENT}|(?P<other>{_OTHER_FILE}))(?!\w)"
-            r"(?:[#?]\S*|:L?\d+(?:-L?\d+)?)?)",
-            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS}|(?-i:P(?=\d)))(?:[ _:：#.№=|-]|no\.?|nr\.?|number|id\b)*"
-            rf"[\[(]?(?P<labelled>(?-i:[A-Z])(?!\w)|{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
+            r"(?:(?:[#?]|::)\S*|:L?\d+(?:-L?\d+)?)?)",
+            rf"(?P<label>(?:{SOURCE_WORDS}|{_NUMBERED_WORDS}|(?-i:P(?=\d)))"
+            rf"(?:[ _:：#.№=|-]|no\.?|nr\.?|number|(?:id|index)\b)*[\[(]?"
+            rf"(?P<labelled>(?-i:[A-Z])(?!\w)|{_NUMBERS}|(?=\S*\d)[\w.:@-]+)[\])]?)",
             rf"(?P<place>(?:{_PLACE_WORDS})\s*[:#=]?\s*{_COUNT}(?:(?!\s*;){_JOIN}{{1,2}}{_COUNT})*"
             r"(?-i: [A-Z]{2,8}\b)?"
             r"|\d{1,3} (?:U\.? ?S\.? ?C|C\.? ?F\.? ?R)\.?,? (?:§+ ?)?\d[\w.()-]*|第?\s?\d{1,5}\s?[页頁章节節条條]"
@@ -206,6 +209,7 @@ _ITEMS = re.compile(
             rf"(?:(?P<joined>,? (?:&|and|und|et|y) |, (?:& |and )?){_NAME}(?: {_NAME})?)*"
             r"(?P<others>,? et al\.?| u\. a\.)?"
             rf"(?P<comma>,)? \(?{_YEAR}(?:, {_YEAR})*\)?(?:(?::|, p+\.) ?\d+(?:[-–]\d+)?)?))",
+            r"(?P<time>\d{1,2}:\d\d:\d\d|\d\d:\d\d)(?![\w:†])",
             rf"(?P<number>{_NUMBERS})",
             r"(?P<token>@?(?=[\w.:@#-]*\d)(?=[\w.:@#-]*[^\W\d])\w[\w.:@#-]*\w|@\w[\w:-]+)(?![\w%°])",
         )
@@ -292,9 +296,9 @@ class PassageNames:
             case "void":
                 return Pointers(PointerKind.VOID)
             case "dagger":
-                named = self._by_name(match["behind"].strip())
+                named = self._by_name(match["behind"].strip()) or self.with_id(int(match["before"]))
                 inner = (int(match["inner"]),) if match["inner"] else ()
-                numbers = () if inner else (int(text.split("†")[0]),)
+                numbers = () if inner else (int(match["before"]),)
                 return Pointers(PointerKind.NUMBER, named, numbers, () if named else inner)
             case "turn":
                 return Pointers(PointerKind.LABEL, from_zero=(int(match["turned"]),))
@@ -305,8 +309,8 @@ class PassageNames:
                 return Pointers(PointerKind.ADDRESS, named)
             case "file":
                 kind = PointerKind.TOKEN if match["other"] else PointerKind.FILE
-                words = text.split(" ")
-                ends = (self._by_name(" ".join(words[first:])) for first in range(len(words)))
+                words = re.split(r"([ /\\])", text)
+                ends = (self._by_name("".join(words[first:])) for first in range(0, len(words), 2))
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
                 return self._labelled(match["labelled"])
@@ -317,9 +321,9 @@ class PassageNames:
                 named = self._by_words(re.sub(r"(?<=\d{4})\D.*", "", text))
                 return Pointers(PointerKind.AUTHOR if certain or named else PointerKind.TOKEN, named)
             case "number":
-                ids = [self._numeric_ids.get(part.strip(" ^"), ()) for part in text.split(",")]
-                named = tuple(index for indices in ids for index in indices)
-                return Pointers(PointerKind.NUMBER, named, _numbers(text))
+                return Pointers(PointerKind.NUMBER, self._with_ids(text), _numbers(text))
+            case "time":
+                return Pointers(PointerKind.NUMBER)
             case _:
                 named = self._by_name(text)
                 numbered = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)
@@ -329,7 +333,7 @@ class PassageNames:
     def _labelled(self, text: str) -> Pointers:
         if len(text) == 1 and text.isalpha():
             return Pointers(PointerKind.LABEL, numbers=(ord(text) - ord("A") + 1,))
-        named = self._by_name(text)
+        named = self._by_name(text) or self._with_ids(text)
         is_id = named or text[:1] == "0" or not re.match(r"\^?\d{1,4}(?![\w.:@-]*[^\W\d])", text)
         return Pointers(PointerKind.LABEL, named, () if is_id and text != "0" else _numbers(text))
 
@@ -352,6 +356,18 @@ class PassageNames:
         beginnings = (f"{item.passage_id} {item.title or ''} {item.text[:_BEGINNING]}" for item in self._passages)
         words = ({word.casefold() for word in _WORD.findall(beginning)} for beginning in beginnings)
         return tuple(index for index, some in enumerate(words) if wanted <= some)
+
+    def _with_ids(self, text: str) -> tuple[int, ...]:
+        """The passages whose ids are the numbers of a text, or lie between two that it joins by a dash."""
+        found: list[int] = []
+        for first, last in _RANGE.findall(text):
+            indices = self._numeric_ids.get(first, ())
+            if last:
+                ends = indices and self._numeric_ids.get(last)
+                within = (own for own in self._numeric_ids if ends and int(first) <= int(own) <= int(last))
+                indices = tuple(index for own in sorted(within, key=int) for index in self._numeric_ids[own])
+            found += indices
+        return tuple(found)
 
     def with_id(self, number: int) -> tuple[int, ...]:
         """The passage with this number as its id, unless the ids only count the passages."""

@@ -73,9 +73,16 @@ _ITEM = re.compile(
     rf"|[{SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$"
 )
 _DEFINITION = re.compile(r"^[ \t]*\[\^?(?P<number>[\w.-]{1,30})\]:[ \t]+(?P<rest>[^\n]+)$", re.MULTILINE)
+_CITED_WORK = re.compile(
+    r"(?!.*\b(?:is|are|was|were|has|have|had|can|must|will|does|do)\b).*"
+    r"\b(?:(?:1[5-9]|20)\d\d|(?:pp?|pages?|sections?|sec|chapters?|ch|vol|no)\b\.?\s?\d)",
+    re.IGNORECASE,
+)
+"""A year, a page or the like, and no statement."""
 _LINE = re.compile(r"^[^\n]*\S[^\n]*$", re.MULTILINE)
 _TITLE_WORD = re.compile(r"[^\W\d_][\w'’&-]*")
 _MOST_WORDS_OF_TITLE = 14
+_MOST_FOOTNOTES = 50
 _TRAILING = re.compile(
     r"(?:(?<=[.!?])[ \t]+|(?<=\S)[ \t]{1,3}[—–-]{1,2}[ \t]+|^[ \t]{0,8}[—–][ \t]*)(?P<inner>[^\n]{3,160})$",
     re.MULTILINE,
@@ -122,6 +129,21 @@ class SourceLines:
             else:
                 self.lists.append({match["number"]: pointers})
                 yield Mark(match.start(), match.end(), replace(NOTHING, named=pointers.named), "list")
+
+    def footnotes(self) -> Iterator[Mark]:
+        """The last lines of an answer, each with a number that marks a text above them: "[1] Handbook, 2024, p. 3"."""
+        lines = [*_LINE.finditer(self._text)][-_MOST_FOOTNOTES:]
+        items = [_ITEM.match(self._answer, line.start(), line.end()) for line in lines]
+        first = next((place for place in reversed(range(len(items))) if not _is_numbered(items[place])), -1) + 1
+        for item in filter(None, items[first:]):
+            number, rest = item["number"].strip(" \t:"), item["rest"]
+            is_cited = self._text.find(number, 0, lines[first].start()) >= 0
+            entry = self._entry(rest) or (
+                Pointers(PointerKind.TITLE, self._named_at_start(rest)) if _CITED_WORK.match(rest) else None
+            )
+            if is_cited and entry is not None:
+                self.lists.append({number.translate(DIGITS).strip("[]^().:【】"): entry})
+                yield Mark(item.start(), item.end(), replace(NOTHING, named=entry.named), "list")
 
     def _entries_behind(self, heading: re.Match[str]) -> tuple[dict[str, Pointers], int]:
         """The entries of the list behind a heading, by number, and where it ends; none where there is no such list."""
@@ -205,6 +227,10 @@ class SourceLines:
                 pointers = self._names.pointers(without_links(text))
                 if pointers is not None and (pointers.kinds & kinds or pointers.kinds == PointerKind.PLACE):
                     yield Mark(match.start(), match.end(), pointers, "aside" if pattern is _ASIDE else "line")
+
+
+def _is_numbered(item: re.Match[str] | None) -> bool:
+    return item is not None and re.match(rf"[\[【(^{SUPERSCRIPT}]", item["number"] or "") is not None
 
 
 def without_links(text: str) -> str:

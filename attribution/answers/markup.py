@@ -10,12 +10,14 @@ cut off at its end, and may have single quotes.
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from attribeam.attribution.answers.plain_text import INVISIBLE
 from attribeam.schemas import CharRange, ClaimKind
 
 _VISIBLE = re.compile(r"\S")
@@ -34,8 +36,22 @@ _MARKS = re.compile(
 )
 _LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,2}[.)]|[a-z]\))[ \t]+(?=\S)", re.MULTILINE)
 _INLINE_NUMBER = re.compile(r"(?<=[.!?:;])[ \t]+(\d{1,2})[.)][ \t]+(?=[^\W\d_])")
+_UNSEEN_AROUND_WORD = re.compile(rf"(?<!\S)[{INVISIBLE}]+|[{INVISIBLE}]+(?!\S)")
+_CIRCLED = "①-⑳❶-❿➀-➓"
+_COUNTERS = (
+    re.compile(r"(?<!\S)\((?P<number>\d{1,2})\)(?=\s+[^\W\d_])"),
+    re.compile(r"(?<!\S)(?P<number>\d{1,2})\)(?=\s+[^\W\d_])"),
+    re.compile(
+        r"^[ \t]*#?(?P<number>\d{1,2})(?:\.\)|[:/\]]|[ \t]+[–—-]|(?:(?<=#.)|(?<=#..))[.)]?)(?=[ \t]+[^\W\d_])",
+        re.MULTILINE,
+    ),
+    re.compile(rf"(?<!\S)(?P<number>\d(?=\ufe0f?\u20e3)|[{_CIRCLED}])\ufe0f?\u20e3?"),
+)
+"""Marks that number items, also within a line, where those of one kind count from 1."""
 _BLOCK_BREAK = re.compile(
-    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}[.)][ \t]))"  # before a block's mark
+    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}\.?[.)][ \t]"  # before a mark
+    rf"|\(\d{{1,2}}\)[ \t]|\d\ufe0f?\u20e3|[{_CIRCLED}]"
+    r"|[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]))"
     r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
     r"|\n(?=[ \t]*(?:\*\*|__)?[^\W\d_][^\n:.!?*]{0,40}(?:\*\*|__)?:(?:\*\*|__)?[ \t]+\S)"  # before "Monday: closed"
     r"|\n(?=[ \t]*\\item\b)|</(?!(?:a|abbr|b|cite|code|em|i|q|s|small|span|strong|su[bp]|u)>)\w+>(?=\s*<\w)"
@@ -55,7 +71,8 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
 
     Nothing in inline code is a mark. Numbers at the start of a line are marks if at least two lines start with one; a
     lone number is a mark if it is 1, stands beside another mark as in "2. **Mix**", or follows a line that ends with
-    punctuation. In a text with such marks, numbers between two sentences of a line are marks, too.
+    punctuation. In a text with such marks, numbers between two sentences of a line are marks, too. So are "(1)", "①"
+    and the like where they count from 1.
     """
     code = inline_code(answer)
     text = hide_ranges(shield_code(answer, code), marks)
@@ -63,7 +80,7 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
         text = hide_ranges(text, unseen)
     if "\\" in text or "$" in text:
         text = _MATH.sub(lambda math: _LATEX_SIGN.sub(_blank, math.group()), text)
-    text = _hide_html(_TABLE_RULE.sub(_blank, text))
+    text = _UNSEEN_AROUND_WORD.sub(_blank, _hide_html(_TABLE_RULE.sub(_blank, text)))
     for pattern in (_HTML_ENTITY, _LINK_START, _LINK_END, _MARKS):
         text = pattern.sub(_blank, text)
     numbers = list(_LIST_NUMBER.finditer(text))
@@ -75,6 +92,12 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     )
     if len(numbers) > 1 or begins_item:
         text = _INLINE_NUMBER.sub(_blank, _LIST_NUMBER.sub(_blank, text))
+    for counter in _COUNTERS:
+        counts = [
+            int(unicodedata.numeric(found[-1]) if len(found) == 1 else int(found)) for found in counter.findall(text)
+        ]
+        if 2 in counts and all(number in (1, before + 1) for before, number in pairwise((0, *counts))):
+            text = counter.sub(_blank, text)
     kept = [chars for chars in code if chars.of(text).strip()]
     return replace_ranges(text, kept, [chars.of(answer) for chars in kept])
 
@@ -296,7 +319,10 @@ _OF_THE_ANSWER = re.compile(
 )
 _LINE_OF_THE_ANSWER = re.compile(
     r"^[ \t>*_-]*(?:(?:confidence|relevance)(?: (?:score|level|rating))?|(?:\w+ )?ID|(?:page|chunk)s?)[*_]*[ \t]*[:=]"
-    r"[ \t*_]*[\w.%/-]{1,40}[ \t.*_]*$",
+    r"[ \t*_]*[\w.%/-]{1,40}[ \t.*_]*$"
+    r"|[(\[][*_]*(?:confidence|relevance|certainty)(?: (?:score|level|rating))?[ \t]*[:=]"
+    r"[ \t*_]*[\w.%/-]{1,20}[*_]*[)\]]"
+    r"|<(?P<tag>confidence|relevance|score|certainty)>[^<>\n]{1,40}</(?P=tag)>",
     re.MULTILINE | re.IGNORECASE,
 )
 _OF_TOOLS = frozenset(["arguments", "tool_input", "action_input", "tool_calls", "function_call", "tool_call"])

@@ -15,14 +15,20 @@ from functools import lru_cache
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+"""What no reader sees, for a set of characters: soft hyphens, marks without width and of direction, and the like."""
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _FRACTION_BEHIND_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 
 def plain_text(text: str) -> str:
-    """The text in NFKC, with ASCII digits and quotes, without diacritics; case is kept, and "1½" becomes "1 1⁄2"."""
+    """The text in NFKC, with ASCII digits and quotes, without diacritics and what no reader sees.
+
+    Case is kept, and "1½" becomes "1 1⁄2".
+    """
     if text.isascii():
         return text
-    text = _FRACTION_BEHIND_DIGIT.sub(" ", text)
+    text = _FRACTION_BEHIND_DIGIT.sub(" ", _INVISIBLE.sub("", text))
     plain = _BEYOND_ASCII.sub(_plain_character, unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFC", plain)
 
@@ -32,6 +38,11 @@ def _plain_character(match: re.Match[str]) -> str:
     if unicodedata.combining(character):
         return ""
     return "'" if character in "’‘ʼ" else str(unicodedata.decimal(character, character))
+
+
+def visible(text: str) -> str:
+    """The text without what no reader sees."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 FUNCTION_WORDS = frozenset(

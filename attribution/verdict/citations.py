@@ -19,7 +19,7 @@ from attribeam.attribution.answers.citation_marks import CitationMark
 from attribeam.attribution.answers.citation_pointers import passage_references
 from attribeam.attribution.answers.markup import hide_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered, visible
 from attribeam.schemas import CharRange, Passage, QARecord, SpanEvidence
 
 _WORDS_IN_A_RUN, _CHARACTERS_IN_A_RUN = 3, 6
@@ -107,7 +107,7 @@ def comparable_units(text: str) -> list[str]:
     if text.isascii():
         return text.translate(_ASCII_UNITS).split()
     units: list[str] = []
-    for chunk in text.split():
+    for chunk in visible(text).split():
         if chunk.isascii():
             units += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
         else:

@@ -170,6 +170,7 @@ _CONTACT = _words(
     " qualified expert provider doctor manual dealer vendor retailer supplier physician pharmacist lawyer specialist"
     " administrator insurer local authorit(?:y|ies)"
 )
+_OF_A_MACHINE = _words("answers? responses? content messages? summar(?:y|ies) texts? output repl(?:y|ies)")
 _OFFER = _pattern(
     r"(?<!\w)(?:please )?let me know\b",
     r"(?<!\w)(?:i )?hope (?:this|that|these|it|the|you)\b(?=[^.!?]*\b(?:help|find|useful|answer|clarif))",
@@ -196,6 +197,13 @@ _OFFER = _pattern(
     r"(?: directly)?(?: (?:for|about|regarding) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
     r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
     r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
+    rf"^[\s_(]*(?:note: )?th(?:is|e) (?:above )?{_OF_A_MACHINE} (?:(?:was|is|has been|may have been|may be) )?"
+    r"(?:automatically )?(?:ai[- ])?(?:generated|created|written|produced)(?: (?:by|using|with|from)"
+    r" (?:an? )?(?:ai|artificial intelligence|(?:large )?language model)\b[^.!?]*| automatically\b[^.!?]*|$)",
+    rf"^[\s_(]*(?:note: )?ai[- ]generated(?: {_OF_A_MACHINE})?(?: (?:may|might|can|could) [^.!?]*)?[\s_.!)]*$",
+    r"^\s*(?:\w+ )?(?:ai|chatbots?|(?:ai|language) (?:models?|assistants?)) (?:can|may|might) make mistakes\b[^.!?]*",
+    r"^\s*(?:please |always )?(?:verify|double-check|check|review)(?: all| any)? (?:important|critical|key)"
+    r" (?:info|information|details|facts)(?: (?:independently|yourself|before [^.!?]{1,40}))?\s*[.!]*\s*$",
 )
 _CHECKABLE = re.compile(
     rf"{DATE.pattern}|[$€£¥]\s?\d|\d\s?(?:%|percent\b|€)|\b\d{{1,2}}(?::\d\d)?\s?(?:am|pm|a\.m|p\.m)\b"

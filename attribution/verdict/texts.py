@@ -20,13 +20,16 @@ import numpy as np
 
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, may_end_sentence, sentence_bounds, sentence_tree
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, plain_text, remembered
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
-WORD_OR_MARK = re.compile(r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])|[^\W_]+(?:['’][^\W_]+)?|[^\w\s]|_")
+WORD_OR_MARK = re.compile(
+    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])"
+    rf"|[^\W_]+(?:[{INVISIBLE}]+[^\W_]+)*(?:['’][^\W_]+)?|[^\w\s{INVISIBLE}]|_"
+)
 
-NOWHERE = "\u2060"
-"""It begins a word of an answer that is to match no word of a passage."""
+NOWHERE = "\ue000"
+"""It begins a word of an answer that is to match no word of a passage; ``plain_text`` keeps it."""
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""

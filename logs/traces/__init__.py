@@ -148,11 +148,19 @@ def parsed(value: object) -> object:
 
 def text_or_none(value: object) -> str | None:
     """An id or a name as text; None for what is neither text nor number."""
+    value = _of_mongo(value)
     if is_nothing(value) or isinstance(value, bool):
         return None
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else None
     return str(value) if isinstance(value, str | int) else None
+
+
+def _of_mongo(value: object) -> object:
+    """The value of an object such as ``{"$oid": ...}``, as MongoDB exports ids and moments; any other as it is."""
+    while isinstance(value, dict) and len(value) == 1 and next(iter(value)).startswith("$"):
+        (value,) = value.values()
+    return value
 
 
 def valid_text(text: str | None) -> str | None:
@@ -177,6 +185,7 @@ def microseconds(value: object) -> int | None:
     A text is ISO 8601, in UTC where it names no zone. A number counts seconds, milliseconds, microseconds or
     nanoseconds since 1970, by its size.
     """
+    value = _of_mongo(value)
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return round((moment - _EPOCH).total_seconds() * 1_000_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
@@ -51,6 +52,7 @@ _NO_IDS = frozenset(
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
 """A document of LangChain as ``str`` prints it."""
+_LIST_IN_PARQUET = frozenset(words("list element item array bag array_element"))
 _DEEPEST = 8
 
 
@@ -75,11 +77,12 @@ def no_texts(_: str) -> Document | None:
 def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """The documents in what a retriever gave; None where there are none to be found.
 
-    A plain text is one document. A document may be a text or an object, and may have only an id.
+    A plain text is one document, or several that it numbers in their labels. A document may be a text or an object,
+    and may have only an id.
     """
-    value = opened_text(parsed(value))
+    value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
-        return (Document(value),) if value.strip() else None
+        return tuple(map(Document, _labelled(value))) or ((Document(value),) if value.strip() else None)
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -99,6 +102,16 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     return (document,) if document is not None and document.text else _by_ids(value)
 
 
+def _unwrapped(value: object) -> object:
+    """A list that stands with the names that Parquet gives it, such as ``{"list": [{"element": ...}]}``, as a list."""
+    if isinstance(value, dict) and len(value) == 1 and value.keys() <= _LIST_IN_PARQUET:
+        (inner,) = value.values()
+        return _unwrapped(inner) if isinstance(inner, list) else inner
+    if isinstance(value, list) and all(isinstance(one, dict) and one.keys() <= _LIST_IN_PARQUET for one in value):
+        return [_unwrapped(item) for item in value]
+    return value
+
+
 def document_of(value: object) -> Document | None:
     """One document; None where ``value`` has neither its text nor its id.
 
@@ -115,9 +128,12 @@ def document_of(value: object) -> Document | None:
         if isinstance(inner, dict):
             document = document_of(inner)
             if document is not None:
+                beside = (text for name in TEXT_KEYS if isinstance(text := value.get(name), str))
+                text = next(beside, None) if document.text is None else document.text
                 own_id = text_or_none(first_of(value, _ID_KEYS))
                 score = number_or_none(first_of(value, _SCORE_KEYS))
-                return document._replace(passage_id=document.passage_id or own_id, score=_either(document.score, score))
+                passage_id = document.passage_id or own_id
+                return document._replace(text=text, passage_id=passage_id, score=_either(document.score, score))
     metadata = object_of(first_of(value, ("metadata", "meta")))
     named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
     texts = (content if isinstance(content, str) else content_text(content) or None for content in named)
@@ -283,17 +299,23 @@ _BLOCK = _tag(
 )
 _ITEM = _tag("document|doc|source|passage|search_result|result|chunk|item")
 _ITEM_TEXT = _tag("document_content|page_content|content|text")
+_ATTRIBUTE = re.compile(r"""([\w-]{1,30})\s*=\s*["']([^"'<>]{1,300})["']""")
+_BESIDE_ITEM_TEXT = re.compile(r"<(title|name|id|doc_id|source|url)>\s*([^<>]{1,300}?)\s*</\1>", re.IGNORECASE)
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _ASKED = _tag("question|query|user_question|user_query")
 
 _HEADING = re.compile(
-    r"[ \t]*+(?:#{1,6}[ \t]*+)?(?:\*\*)?(?:"
+    r"[ \t]*+(?P<level>#{1,6}[ \t]*+)?(?P<bold>\*\*)?(?:"
     r"(?P<passages>(?:[^:\n]{0,200}\bfollowing[ \t]+)?(?:(?:relevant|retrieved|reference|supporting|provided)[ \t]+)?"
     r"(?:contexts?|documents|passages|sources|excerpts|search results|context information|knowledge base|background))"
-    r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query))"
-    r"|(?:user|human|assistant|(?:helpful |final |your )?answer|response|instructions?|(?:chat |conversation )?history)"
-    r")(?:\*\*)?[ \t]*:[ \t]*(?:\*\*)?(?P<rest>.*)",
+    r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query)|q)|(?P<answer>(?:helpful |final |your )?answer)"
+    r"|(?:user|human|assistant|response|instructions?|(?:chat |conversation )?history)"
+    r")(?:(?:\*\*)?[ \t]*:[ \t]*(?:\*\*)?(?P<rest>.*)|(?(level)(?:\*\*)?|(?(bold)\*\*|(?!)))[ \t]*)",
     re.IGNORECASE,
 )
+"""A line that says what follows: with a colon, in Markdown, or in bold; only with a colon something follows in it."""
+_TO_BE_ANSWERED = re.compile(r"\s*(?:(?:\*\*)?(?:a|answer)[ \t]*:\s*(?:\*\*)?)?\s*", re.IGNORECASE)
+"""What stands behind the question of a prompt."""
 _REQUEST = re.compile(r"\buse the following\b", re.IGNORECASE)
 _DASHES = re.compile(r"-{8,}[ \t]*")
 _RULE = re.compile(r"[ \t]*+(?:-{3,}|={3,}|\*{3,})[ \t]*")
@@ -317,17 +339,18 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     lines = prompt.split("\n")
     block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
     if block is None:
-        block = "\n".join(f"<doc>{item}</doc>" for item in _tagged(prompt, _ITEM)) or None
+        items = (f"{opened.group()}{inner}</{opened[1]}>" for opened, inner in _elements(prompt, _ITEM))
+        block = "\n".join(items) or None
     if block is None:  # what stands between two lines of dashes, or behind the only one
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
         ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
-        block = ruled or _under(lines, "passages") or _requested(lines)
+        block = ruled or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
     listed = opened_text((block or "").strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
-    passages = passages or tuple(map(Document, _split(block or "")))
+    passages = passages or _split(block or "")
     if not passages:
         return None
-    below = (_under(prompt.replace(block or "", "", 1).split("\n"), "question") or "").strip()
+    below = _under_question(prompt.replace(block or "", "", 1).split("\n")).strip()
     asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
     behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
     return PromptParts(passages, asked.strip() or behind.strip() or None)
@@ -335,7 +358,12 @@ def prompt_parts(prompt: str) -> PromptParts | None:
 
 def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
     """What stands in tags of these names, the outer ones of one name."""
-    lower, at, unclosed = text.lower(), 0, set[str]()
+    return (inner for _, inner in _elements(text, tag))
+
+
+def _elements(text: str, tag: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """The opening tags, and what stands behind each up to the closing one."""
+    lower, at, unclosed = text.translate(_LOWER), 0, set[str]()
     while opened := tag.search(text, at):
         name = opened[1].lower()
         end = -1 if name in unclosed else lower.find(f"</{name}>", opened.end())
@@ -343,7 +371,7 @@ def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
             unclosed.add(name)
             at = opened.end()
         else:
-            yield text[opened.end() : end]
+            yield opened, text[opened.end() : end]
             at = end
 
 
@@ -353,38 +381,107 @@ def _label(line: str) -> str | None:
     return _DIGITS.sub("0", label.group().strip()) if label else None
 
 
-def _under(lines: Sequence[str], kind: str) -> str | None:
-    """What stands under the first heading of a kind, up to the next one, or the next behind the last labelled part."""
-    for number, line in enumerate(lines):
-        heading = _HEADING.fullmatch(line)
-        if heading is not None and heading[kind]:
-            below = [heading["rest"], *lines[number + 1 :]]
-            label = _label(next(filter(str.strip, below), ""))
-            numbered = [at for at, line in enumerate(below) if label and label[0] != "0" and _label(line) == label]
-            last = max(numbered, default=0)
-            end = (at for at in range(last + 1, len(below)) if _HEADING.fullmatch(below[at]))
-            return "\n".join(below[: next(end, len(below))])
-    return None
+def _headings(lines: Sequence[str]) -> dict[int, re.Match[str]]:
+    """The headings by the numbers of their lines."""
+    matches = ((number, _HEADING.fullmatch(line)) for number, line in enumerate(lines))
+    return {number: match for number, match in matches if match is not None}
+
+
+def _under_passages(lines: Sequence[str], *, with_colon: bool = True) -> str | None:
+    """What stands under the first heading of passages, or behind examples under the same heading of the last ones."""
+    headings = _headings(lines)
+    starts = [number for number, heading in headings.items() if heading["passages"]]
+    starts = [number for number in starts if (headings[number]["rest"] is not None) is with_colon]
+    if not starts:
+        return None
+    start, name = starts[0], headings[starts[0]]["passages"]
+    asked = [number for number in headings if number > start and headings[number]["question"] not in (None, *"qQ")]
+    if asked:
+        starts = [number for number in starts if number > asked[0] and headings[number]["passages"] == name]
+        start = max(starts, default=start)
+    below = [headings[start]["rest"] or "", *lines[start + 1 :]]
+    label = _label(next(filter(str.strip, below), ""))
+    numbered = [number for number, line in enumerate(below) if label and label[0] != "0" and _label(line) == label]
+    return "\n".join(below[: _end(below, max(numbered, default=0) + 1, _style(headings[start]))])
+
+
+def _style(heading: re.Match[str]) -> str | None:
+    """How a heading without a colon is written; None for one with a colon."""
+    return None if heading["rest"] is not None else (heading["level"] or "**").strip()
+
+
+def _end(lines: Sequence[str], start: int, style: str | None) -> int:
+    """Where passages that begin before line ``start`` end: before the question of the prompt, its answer or the like.
+
+    Other questions and answers are those of the passages. A heading without a colon counts in the style of the one
+    above the passages, or if it asks.
+    """
+    asked = answered = None
+    end = len(lines)
+    for number, heading in _headings(lines).items():
+        if number < start or heading["passages"] or (_style(heading) not in (None, style) and not heading["question"]):
+            continue
+        if heading["question"]:
+            behind = islice((line for line in islice(lines, number + 1, None) if line.strip()), 2)
+            if heading["question"].lower() != "q" or _TO_BE_ANSWERED.fullmatch("\n".join(behind)):
+                asked = number
+        elif heading["answer"]:
+            answered = number if answered is None else answered
+        else:
+            end = number
+            break
+    return next((number for number in (asked, answered) if number is not None), end)
+
+
+def _under_question(lines: Sequence[str]) -> str:
+    """What stands under the last heading of a question, up to the next heading; "" where there is none."""
+    headings = _headings(lines)
+    start = max((number for number, heading in headings.items() if heading["question"]), default=None)
+    if start is None:
+        return ""
+    behind = range(start + 1, len(lines))
+    ends = (
+        number for number in behind if number in headings or _TO_BE_ANSWERED.fullmatch(lines[number].strip() or "-")
+    )
+    end = next(ends, len(lines))
+    return "\n".join([headings[start]["rest"] or "", *lines[start + 1 : end]])
 
 
 def _requested(lines: Sequence[str]) -> str | None:
     """What stands behind the paragraph that says to use it, up to the next heading, if there is one."""
-    start = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
-    if start is None:
+    request = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
+    if request is None:
         return None
-    gap = next((number for number in range(start, len(lines)) if not lines[number].strip()), len(lines))
-    end = next((number for number in range(gap, len(lines)) if _HEADING.fullmatch(lines[number])), None)
-    return None if end is None else "\n".join(lines[gap:end])
+    gap = next((number for number in range(request, len(lines)) if not lines[number].strip()), len(lines))
+    start = next((number for number in range(gap, len(lines)) if lines[number].strip()), gap)
+    heading = _HEADING.fullmatch(lines[start]) if start < len(lines) else None
+    if heading is not None and heading["passages"]:
+        return None
+    end = _end(lines, gap, None)
+    return None if end == len(lines) else "\n".join(lines[gap:end])
 
 
-def _split(block: str) -> list[str]:
-    items = [*_tagged(block, _ITEM)]
-    if items:
-        return _stripped([next(_tagged(item, _ITEM_TEXT), item) for item in items])
+def _of_element(opened: re.Match[str], inner: str) -> Document:
+    """The document in a tag, with the title and id of its attributes, or of tags beside that of its text."""
+    text = next(_tagged(inner, _ITEM_TEXT), None)
+    about = {name.lower(): value for name, value in _ATTRIBUTE.findall(opened.group())}
+    if text is not None:
+        about |= {name.lower(): value for name, value in _BESIDE_ITEM_TEXT.findall(inner.replace(text, "", 1))}
+    title, own = first_of(about, ("title", "name")), first_of(about, ("id", "doc_id", "source", "url", "href"))
+    return Document((inner if text is None else text).strip(), text_or_none(title), text_or_none(own))
+
+
+def _split(block: str) -> tuple[Document, ...]:
+    """The passages of a part of a prompt."""
+    if items := tuple(_of_element(*element) for element in _elements(block, _ITEM)):
+        return tuple(item for item in items if item.text)
+    return tuple(map(Document, _split_lines(block)))
+
+
+def _split_lines(block: str) -> list[str]:
     lines = block.strip().split("\n")
     if first := _label(lines[0]):  # a passage may have a numbered list itself
-        labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]
-        return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
+        return _by_labels(lines, first)
     rules = [_RULE.fullmatch(line) is not None for line in lines]
     by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)
     if len(by_rules) > 1:
@@ -392,6 +489,26 @@ def _split(block: str) -> list[str]:
     parts = _parts(lines, [not line.strip() for line in lines])
     heads = [False, *(all(map(_MEMBER.fullmatch, part.split("\n"))) for part in parts)]
     return _parts(parts, [not above for above in heads[:-1]])
+
+
+def _by_labels(lines: Sequence[str], first: str) -> list[str]:
+    """The parts that begin with labels like the first one, without these."""
+    labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]
+    return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
+
+
+def _labelled(text: str) -> list[str]:
+    """The parts of a text that "[1]" and "[2]", "Document 1:" and the like tell apart; none where nothing does.
+
+    The labels have to count from 0 or 1, and "1." may be a step or the like.
+    """
+    lines = text.strip().split("\n")
+    first = _label(lines[0])
+    if first is None or first[0] == "0":
+        return []
+    numbers = [int(_DIGITS.findall(line)[0]) for line in lines if _label(line) == first]
+    counts = len(numbers) > 1 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+    return _by_labels(lines, first) if counts and numbers[0] < 2 else []
 
 
 def _parts(lines: Sequence[str], begins: Iterable[object]) -> list[str]:

@@ -43,6 +43,14 @@ _SPEAKER_NAMES = {
     Speaker.SYSTEM: "system developer systemmessage",
 }
 _SPEAKERS = {name: speaker for speaker, names in _SPEAKER_NAMES.items() for name in names.split()}
+_TURN = re.compile(
+    r"<\|im_start\|>[ \t]*(?P<chatml>\w+)|<\|start_header_id\|>(?P<llama>\w+)<\|end_header_id\|>"
+    r"|<start_of_turn>(?P<gemma>\w+)|<\|(?P<bare>system|user|assistant|tool)\|>"
+    r"|(?P<of_user>\[INST\]|<</SYS>>)|(?P<of_assistant>\[/INST\])|(?P<of_system><<SYS>>)"
+)
+"""What begins a message in a chat template of open models."""
+_TOKENS = r"(?:\s|<\|(?:im_end|eot_id|end|end_of_text|endoftext|begin_of_text)\|>|<end_of_turn>|<[be]os>|</?s>)++"
+_AROUND_TURN = re.compile(rf"\A{_TOKENS}|{_TOKENS}\Z")
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _TOOL_PARTS = ("tool_call_response", "tool_result", "function_call_output")
 _SILENT_ITEMS = ("function_call", "reasoning", "tool_call", "tool_use", "thinking")
@@ -55,6 +63,8 @@ def messages_of(value: object) -> list[Message] | None:
     Messages that say nothing, such as the request for a tool, are left out.
     """
     value = parsed(value)
+    if isinstance(value, str):
+        return templated(value)
     if isinstance(value, dict) and "messages" in value:
         return messages_of(value["messages"])
     if not isinstance(value, list) or not value:
@@ -67,6 +77,21 @@ def messages_of(value: object) -> list[Message] | None:
             return None
         messages += [message for message in some if message.text]
     return messages
+
+
+def templated(text: str) -> list[Message] | None:
+    """The messages of a text that a chat template made; None for any other text."""
+    turns = [*_TURN.finditer(text)]
+    if not turns or _AROUND_TURN.sub("", text[: turns[0].start()]):
+        return None
+    messages = []
+    for turn, end in zip(turns, [*(turn.start() for turn in turns[1:]), len(text)], strict=True):
+        role = next(role for role in turn.groupdict().items() if role[1])
+        speaker = _speaker(role[0].removeprefix("of_")) or _speaker(role[1])
+        if speaker is None:
+            return None
+        messages.append(Message(speaker, _AROUND_TURN.sub("", text[turn.end() : end])))
+    return [message for message in messages if message.text]
 
 
 def asked(messages: Sequence[Message]) -> Asked | None:
@@ -198,7 +223,8 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
-        return Asked(value) if value.strip() else None
+        own = asked(templated(value) or ())
+        return own or (Asked(value) if value.strip() else None)
     messages = messages_of(value)
     if messages is not None:
         return asked(messages)
@@ -224,7 +250,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
-        value = unprinted(value, _PRINTED_MESSAGE)
+        value = joined_chunks(_events(value)) or unprinted(value, _PRINTED_MESSAGE)
         return value if value.strip() else None
     if depth > _DEEPEST_TEXT:
         return None
@@ -252,6 +278,17 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
         if answer is not None:
             return answer
     return answer_of(_only_value(value), depth=depth + 1)
+
+
+def _events(text: str) -> list[object]:
+    """The objects of a stream of server-sent events; none where a text is no such stream."""
+    if not text.lstrip().startswith(("data:", "event:", ":")):
+        return []
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not all(line.startswith(("data:", "event:", "id:", "retry:", ":")) for line in lines):
+        return []
+    data = (line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
+    return [parsed(item) for item in data if item != "[DONE]"]
 
 
 def joined_chunks(items: Sequence[object]) -> str | None:

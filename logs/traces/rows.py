@@ -303,7 +303,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
         raise fault(Reason.INVALID_VALUE, name, message) from error
     if printed is None or isinstance(printed, dict):
         document = document_of(value) if value.strip() else None
-        return documents_of(printed) or (None if document is None else (document,))
+        return documents_of(value if printed is None else printed) or (None if document is None else (document,))
     return documents_of(printed) or None
 
 
@@ -352,6 +352,9 @@ def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names,
         actual += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
     if choice.others:
         actual += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
+    elif path is None:
+        advice = "log them" if names is PASSAGES else "log it as a text"
+        actual += f"; {advice}, or name another place with --{names.field}-path"
     return fault(reason, names.field, f"row should have {kind}{actual}")
 
 

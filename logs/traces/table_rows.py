@@ -35,6 +35,9 @@ ARROW_STREAM = b"\xff\xff\xff\xff"
 _BLANK_CHARS = " \t\n\r\f\v\ufeff"
 _JSON = re.compile(r'\{\s*"|\[\s*\{')
 
+_SEPARATORS = ",;\t|"
+"""What may stand between the cells of CSV; the first one that the line of names has does."""
+
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 
@@ -74,8 +77,11 @@ class _Row(NamedTuple):
 class _Lines:
     """The lines of a text, which can be given back.
 
-    A quote that is open at the end of a line before ``_open_to`` is known to be closed by none that ends a row.
+    ``separator`` stands between the cells of a row. A quote that is open at the end of a line before ``_open_to`` is
+    known to be closed by none that ends a row.
     """
+
+    separator = ","
 
     def __init__(self, text: io.TextIOBase) -> None:
         self._text = text
@@ -102,7 +108,7 @@ class _Lines:
     def next_row(self) -> _Row:
         taken: list[str] = []
         try:
-            return _Row(taken, next(csv.reader(self._feed(taken), strict=True), None))
+            return _Row(taken, next(csv.reader(self._feed(taken), delimiter=self.separator, strict=True), None))
         except csv.Error as error:
             self.open_before_here()
             return _Row(taken, damage=error)
@@ -145,23 +151,26 @@ def _damaged(first: int, last: int, error: csv.Error) -> RowFault:
 
 def _names(lines: _Lines) -> list[str]:
     """The names of the columns; none in an empty file."""
-    line = lines.take()
-    while line is not None and not (line := line.lstrip(_BLANK_CHARS)):
-        line = lines.take()
+    first = line = lines.take()
+    while first is not None and not (line := first.lstrip(_BLANK_CHARS)):
+        first = line = lines.take()
     if line is not None and (json := _JSON.search(line)):
         raise LogFormatError(
             f"should begin with JSON, or with names of columns, line {lines.taken} has {json.start()} characters "
             "before its JSON; remove them"
         )
+    lines.separator = next((mark for mark in _SEPARATORS if mark in (first or "")), ",")
+    if first is not None and lines.separator == "\t":  # the first name may be empty
+        line = first.lstrip(_BLANK_CHARS.replace("\t", ""))
     lines.give_back([] if line is None else [line])
     row = lines.next_row()
     if row.damage is not None:
-        first = lines.taken - len(row.lines) + 1
-        raise LogFormatError(f"should be CSV with a line of names, line {first} is none: {row.damage}")
+        number = lines.taken - len(row.lines) + 1
+        raise LogFormatError(f"should be CSV with a line of names, line {number} is none: {row.damage}")
     names = row.cells or []
     if len(names) == 1:
         raise LogFormatError(
-            "should be CSV with commas and a line of names, line 1 has no comma; check the format's name"
+            "should be CSV with a line of names, line 1 has no comma, semicolon, tab or bar; check the format's name"
         )
     return names
 

@@ -52,6 +52,9 @@ MARKS = [
     ("(kettle.pdf, p. 7)", [0]), ("(kettle.pdf, pp. 7-9)", [0]), ("[kettle-7.pdf]", [0]), ("[kettle]", [0]),
     ("[other.pdf]", []), ("[1:kettle.pdf]", [0]), ("[1: kettle.pdf, p. 2]", [0]), ("[1] kettle.pdf", [0]),
     ("[house_rules.md]", [1]), ("[docs/house_rules.md]", [1]), ("(house_rules.md §3)", [1]),
+    ("[files/v2/kettle.pdf]", [0]), ("[files/v2/other.md:12-18]", []), ("[kb/other_v2.pdf::chunk_3]", []),
+    ("[C:\\files\\kettle.pdf]", [0]), ("(./docs/house_rules.md#L4)", [1]), ("(#4711)", [2]), ("【4711†L3-L9】", [2]),
+    ("[doc_index: 2]", [1]), ("[00:12:31]", []),
     ("[Kettle Guide]", [0]), ("(Kettle Guide)", [0]), ("[House Rules, Section 2]", [1]),
     ("(House Rules, p. 4)", [1]), ("(see House Rules)", [1]), ("[[House Rules]]", [1]),
     ("(Source: House Rules)", [1]), ("(Source: Staff Handbook 2021, chapter 3)", []),
@@ -121,7 +124,9 @@ def test_a_mark_behind_a_statement_is_no_part_of_it_and_names_its_passages(mark,
     plain = "The kettle holds two litres. It boils in four minutes."
     before_stop = f"The kettle holds two litres {mark}. It boils in four minutes {mark}."
     behind_stop = f"The kettle holds two litres. {mark} It boils in four minutes. {mark}"
-    for answer in (before_stop, behind_stop) if mark not in ("#2", "*1", "(1)", "(1, 2)") else (before_stop,):
+    for answer in (
+        (before_stop, behind_stop) if mark not in ("#2", "*1", "(1)", "(1, 2)", "(#4711)") else (before_stop,)
+    ):
         assert shown(answer).replace(",", "") == plain, answer
         found = [one for mark in citation_marks(answer, PASSAGES) for one in mark.passages]
         assert set(found) == set(named)
@@ -192,7 +197,8 @@ SAID = [
     "Source: the river springs from two lakes in the north.", "[x] Paint the door",
     "- [x] Paint the door\n- [ ] Mow the lawn", "It is {name} who calls.", "If a < 3 and b > 5, stop.",
     "The [terrace](https://example.org/t) is open to dogs.", "Read the [house rules](https://example.org/r) first.",
-    "You may use tap (cold) water.", "The kettle (Kettle Guide edition) is loud.", "Dogs (on the terrace) are fine.",
+    "You may use tap (cold) water.", "The kettle (Kettle Guide edition) is loud.", "Dogs (small/large) may stay.",
+    "It is open (09:30).", "Dogs (on the terrace) are fine.",
     "It was 1 of 3 (33.3 percent).", "(1) Fill it. (2) Switch it on.", "Meet at noon (12:00).",
     "It is true (see page 3 of the old manual that we sent).", "The tax form (C-77) is due.",
     "The score was close (3-2).", "She was born there (Oslo, 1970).", "The sequel (Part 2) is longer.",
@@ -222,6 +228,27 @@ def test_a_superscript_behind_a_short_word_cites_and_behind_a_unit_does_not():
     assert shown("The house permits it². A lock holds 5 in³.") == "The house permits it. A lock holds 5 in³."
 
 
+def test_a_superscript_of_several_numbers_cites_behind_a_unit():
+    assert shown("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.") == "It weighs 3 kg. It is 4 m long."
+
+
+@pytest.mark.parametrize("mark", ["[{}]", "({})", "[{}]:", "^{}"])
+def test_last_lines_whose_numbers_the_answer_cites_are_footnotes(mark):
+    first, second = mark.format(1), mark.format(2)
+    answer = f"It holds two litres {first.strip(':')}. It boils in four minutes {second.strip(':')}."
+    notes = f"{first} House Rules, 2024 edition, page 17\n{second} Kettle Guide, p. 3"
+    assert shown(f"{answer}\n\n{notes}") == "It holds two litres. It boils in four minutes."
+    marks = citation_marks(f"{answer}\n\n{notes}", PASSAGES)
+    assert [one.passages for one in marks][:2] == [(1,), (0,)]
+    said = f"{first} The guide was printed in 2024.\n{second} It is on page 3."
+    assert "printed" in shown(f"{answer}\n\n{said}")
+
+
+def test_numbered_lines_that_nothing_cites_are_no_footnotes():
+    answer = "[1] First printed in 1990, page 3\n[2] Second printed in 1995, page 4"
+    assert "printed in 1990" in shown(answer)
+
+
 def test_a_list_of_the_answers_own_says_what_its_numbers_mean():
     answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]
@@ -243,7 +270,8 @@ def test_an_answer_that_cites_a_zero_counts_from_zero():
     ("answer", "named"),
     [
         ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
-        ("It is [7]. It was [1].", [1, 0]),
+        ("It is [7]. It was [1].", [1, 0]), ("It boils [2-7].", [0, 1]), ("It boils [1-2].", [0, 1]),
+        ("It boils [docs 2–7].", [0, 1]), ("It boils [7-9]. It was [7].", [1]),
     ],
 )  # fmt: skip
 def test_numbers_are_ids_where_all_are_or_passages_are_too_few(answer, named):

@@ -88,6 +88,34 @@ def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer, words):
     assert hide_markup(answer).split() == words.split()
 
 
+@pytest.mark.parametrize(
+    "mark", ["({})", "{})", "{}.)", "{}:", "{}/", "{}]", "{} -", "#{}", "#{}.", "{}\ufe0f\u20e3", "{}\u20e3"],
+)  # fmt: skip
+def test_numbers_of_items_that_count_from_one_are_marks(mark):
+    first, second, third = map(mark.format, (1, 2, 3))
+    assert hide_markup(f"{first} Mix it\n{second} **Bake** it\n\n{first} Eat it\n{second} Rest").split() == [
+        "Mix", "it", "Bake", "it", "Eat", "it", "Rest",
+    ]  # fmt: skip
+    counted = hide_markup(f"So it was\n{second} Mix it\n{third} Bake it")
+    assert ("2" in counted and "3" in counted) or mark == "{})"
+
+
+def test_marks_that_no_reader_sees_are_blanks_around_words_and_stay_within():
+    assert hide_markup("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b") == " Mix  it.  Ba\u00adke it  "
+
+
+@pytest.mark.parametrize(
+    "answer", ["Both (1) mix it and (2) bake it", "Both: ① mix it ② bake it", "❶ Mix it ❷ Bake it"]
+)
+def test_numbers_of_items_within_a_line_are_marks(answer):
+    assert not any(map(str.isnumeric, hide_markup(answer)))
+
+
+def test_items_that_begin_with_a_sign_are_blocks():
+    assert texts("Both:\n✅ Mix it\n✔️ Bake it\n◆ Eat it") == ["Both:", "✅ Mix it", "✔️ Bake it", "◆ Eat it"]
+    assert texts("① Mix it\n② Bake it\n(3) Eat it") == ["① Mix it", "② Bake it", "(3) Eat it"]
+
+
 def test_table_rows_and_lines_of_fenced_code_are_blocks():
     answer = "| a | b |\n|:--|--:|\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
@@ -120,6 +148,13 @@ def test_names_of_fields_are_labels_and_what_tells_of_the_answer_is_no_text():
     answer = '{"weight_kg": 3, "confidence": 0.9, "parts": ["lid", "spout"], "sealed": true, "page": 7}'
     assert values(answer) == ["3", "lid", "spout"]
     assert hide_marked(answer, ()).split() == ["weight", "kg", "3", "parts", "lid", "spout", "sealed", "true"]
+
+
+@pytest.mark.parametrize(
+    "note", ["(confidence: 0.92)", "[Confidence level: high]", "\n**Confidence:** 92%", "<confidence>0.9</confidence>"]
+)
+def test_how_sure_an_answer_is_of_itself_is_no_text(note):
+    assert hide_markup(f"The lid is red. {note}").split() == ["The", "lid", "is", "red."]
 
 
 def test_empty_values_are_no_parts():

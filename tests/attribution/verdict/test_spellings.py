@@ -9,7 +9,7 @@ from attribeam.attribution.verdict.spellings import passage_spellings
 from attribeam.attribution.verdict.texts import carries_content
 from attribeam.schemas import Passage, Support
 
-NOWHERE = "\u2060"
+NOWHERE = "\ue000"
 
 
 def spellings(answer, *passages):
@@ -90,7 +90,7 @@ def test_a_value_is_read_as_in_the_sentence_that_speaks_of_the_same():
     [
         ("By noon dozen of dogs had left the shop.", "Dogs stay at the shop.", {}),
         ("He has ALS and lives in a house.", "He lives in a house in Alabama with MND.", {}),
-        ("It lasts fifteen months.", "It lasts fifteen years and three months.", {"fifteen": "\u2060fifteen"}),
+        ("It lasts fifteen months.", "It lasts fifteen years and three months.", {"fifteen": "\ue000fifteen"}),
         ("The fair begins at 5:30 p.m. on Monday.", "The fair is 5:30-7 pm on Monday.", {"p.m.": ""}),
         ("It opens on March 3.", "It opens on the 3rd of march, and closes in june.", {"March": "3rd", "3": "march"}),
     ],

@@ -10,6 +10,7 @@ from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.fitted_parts import word_table
 from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
 from attribeam.attribution.verdict.texts import (
+    WORD_OR_MARK,
     AnswerWords,
     RowKind,
     Truth,
@@ -53,6 +54,12 @@ def test_no_sentence_ends_at_initials_and_titles(text, sentences):
 
 def test_stems_have_no_diacritics():
     assert stem("Núria’s") == stem("nuria") == "nuria"
+
+
+@pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\u200d", "\u2060", "\ufeff", "\ufe0f"])
+def test_marks_that_no_reader_sees_are_no_part_of_words(mark):
+    words = WORD_OR_MARK.findall(f"{mark}The ke{mark}tt{mark}le's{mark} lid{mark}.")
+    assert [stem(word) for word in words] == ["the", "kettle", "lid", "."]
 
 
 def kind_of(question, *passages):

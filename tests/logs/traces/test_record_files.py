@@ -197,7 +197,7 @@ def arrow_stream():
         ("{bad\n}" + " " * 50, LogFormatError, "line 1 cannot be parsed"),
         ('{"a": 1}'.encode("utf-16"), LogFormatError, "should be UTF-8, begins like UTF-16"),
         (b"\x00\x01\x02", LogFormatError, "begins like none of these"),
-        ("one column\nx\n", LogFormatError, "line 1 has no comma"),
+        ("one column\nx\n", LogFormatError, "line 1 has no comma, semicolon, tab or bar"),
         ('[{"a": 1},\n{"a": 2},\n{"a" 3},\n{"a": 4}]' + " " * 50, DataError,
          r"line 3 cannot be parsed: .*; export it again, best as JSON lines"),
         (gzip.compress(LINES.encode() * 100)[:-20], DataError, "should be whole gzip"),
@@ -359,6 +359,15 @@ def test_json_behind_other_characters_is_no_line_of_names(before, json):
     wanted = f"should begin with JSON, or with names of columns, line 2 has {len(before)} characters before its JSON"
     with pytest.raises(LogFormatError, match=wanted):
         csv_read(f"\n{before}{json}")
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_other_marks_than_commas_may_stand_between_cells(mark):
+    content = f'\ufeff""{mark}"b"\n0{mark}"x, ""y""\n{mark}z"\n1{mark}w'
+    found = list(table_rows.csv_rows(io.BytesIO(content.encode())))
+    assert [record.value for record in found] == [{"": "0", "b": f'x, "y"\n{mark}z'}, {"": "1", "b": "w"}]
+    unquoted = list(table_rows.csv_rows(io.BytesIO(f"{mark}b\n0{mark}x".encode())))
+    assert [record.value for record in unquoted] == [{"": "0", "b": "x"}]
 
 
 def test_what_pythons_csv_writes_is_read_as_it_was():

@@ -105,6 +105,10 @@ TWO_PASSAGES = {
     "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
     "map of ids": parquet(**{name: [one] for name, one in PLAIN.items()}, contexts=pa.array([[("d1", ONE), ("d2",
         TWO)]], pa.map_(pa.string(), pa.string()))),
+    "lists as BigQuery writes Parquet": parquet(
+        question=[Q], answer=[A], passages=[{"list": [{"element": {"text": ONE}}, {"element": {"text": TWO}}]}]
+    ),
+    "ids in objects beside texts": with_contexts([{"doc": {"id": 1}, "text": ONE}, {"doc": {"id": 2}, "text": TWO}]),
     "texts by ids": with_contexts({"d1": ONE, "d2": TWO}),
     "documents by ids": with_contexts({"d1": {"text": ONE}, "d2": {"text": TWO, "title": "Filter"}}),
     "texts with scores": with_contexts([[ONE, 0.8], [TWO, 0.2]]),
@@ -223,6 +227,8 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
         ({**CASE, "actual_output": None}, Reason.EMPTY_ANSWER, "should have an answer in actual_output, has null"),
         ({**PLAIN, "response": "", "contexts": [ONE]}, Reason.EMPTY_ANSWER,
             "in response, has an empty text; to read answer in its place, name it with --answer-path"),
+        ({"question": Q, "answer": 24}, Reason.EMPTY_ANSWER,
+            "in answer, has a number; log it as a text, or name another place with --answer-path"),
         ({**CASE, "retrieval_context": []}, Reason.NO_PASSAGES,
             "in retrieval_context, has an empty list; to read context in its place, name it with --passages-path"),
         ({"question": Q, "answer": [A, GOLD], "contexts": [ONE]}, Reason.EMPTY_ANSWER,
@@ -234,7 +240,8 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
         ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
         ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
-        ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES, "in contexts, has a list of 1 item"),
+        ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES,
+            "in contexts, has a list of 1 item; log them, or name another place with --passages-path"),
     ],
 )  # fmt: skip
 def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, message):
@@ -303,6 +310,8 @@ ANSWERS = {
     "deltas": [{"choices": [{"delta": {"role": "assistant", "content": "Ad"}}]},
         {"choices": [{"delta": {"content": "a."}}]}, {"choices": [], "usage": {"total_tokens": 3}}],
     "message chunks": [{"type": "AIMessageChunk", "content": "Ad"}, {"type": "AIMessageChunk", "content": "a."}],
+    "stream as the server sent it": 'event: delta\ndata: {"choices": [{"delta": {"content": "Ad"}}]}\n\n'
+        'data: {"choices": [{"delta": {"content": "a."}}]}\n\ndata: [DONE]\n\n',
     "stream of events": [{"type": "message_start", "message": {}}, {"type": "content_block_delta",
         "delta": {"type": "text_delta", "text": "Ada."}}, {"type": "message_stop"}],
     "quotes kept in an object": {"answer": "Ada."},
@@ -459,6 +468,12 @@ def test_moments_of_every_kind_are_the_same(moment):
     assert microseconds(moment) == 1_795_168_800_000_000
 
 
+def test_id_and_moment_of_mongodb_are_read():
+    record = {"_id": {"$oid": "65a1"}, "createdAt": {"$date": {"$numberLong": "1795168800000"}}, "contexts": [ONE]}
+    [row], _ = read("jsonl", lines({**PLAIN, **record}))
+    assert (row.record_id, row.answered_at) == ("65a1", 1_795_168_800_000_000)
+
+
 @pytest.mark.parametrize(
     "moment", [None, "", "soon", float("nan"), float("inf"), 0, -1, 10**30, True, [], "2026-13-40"]
 )
@@ -542,6 +557,13 @@ PROMPTS = {
     "list of JSON": f"Context:\n{json.dumps([{'text': LIT}, {'text': KEPT}])}\n\nQuestion: {ASKED}",
     "tags that are named before": f"Use what is in <context></context> tags.\n<context>\n{LIT}\n\n{KEPT}\n</context>\n"
     f"Question: {ASKED}",
+    "headings without a colon": f"# Task\nBe short.\n\n# Context\n{LIT}\n\n{KEPT}\n\n# Question\n{ASKED}\n\n# Answer",
+    "bold lines without a colon": f"**Context**\n\n{LIT}\n\n{KEPT}\n\n**Question**\n\n{ASKED}",
+    "request above a heading": f"Use the following sources.\n\n## Sources\n{LIT}\n\n{KEPT}\n\nQuestion: {ASKED}",
+    "Q and A": f"Answer from the sources.\n\nSources:\n[1] {LIT}\n[2] {KEPT}\n\nQ: {ASKED}\nA:",
+    "example above": f"Context: Ships.\nQuestion: Who?\nAnswer: Me.\n\nContext: {LIT}\n\n{KEPT}\nQuestion: {ASKED}",
+    "question above the example": f"Question: Who?\nContext: Ships.\nAnswer: Me.\n\nQuestion: {ASKED}\nContext: {LIT}"
+    f"\n\n{KEPT}\nAnswer:",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
 }
 
@@ -555,6 +577,28 @@ def test_passages_and_question_are_found(name):
     assert found.asked(Asked("Who?")) == Asked("Who?")
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        '<doc id="a7" title="Lamp">{text}</doc>',
+        "<document title='Lamp'><id>a7</id><content>{text}</content></document>",
+        '<document index="1">\n<source>a7</source>\n<title>Lamp</title>\n<document_content>{text}</document_content>'
+        "</document>",
+    ],
+)  # fmt: skip
+def test_tags_say_id_and_title_of_a_passage(item):
+    for prompt in (f"<documents>\n{item}\n</documents>\n{{asked}}", f"Use it: {item} Who?"):
+        found = prompt_parts(prompt.format(text=LIT, asked=ASKED))
+        assert found is not None
+        assert [one[:3] for one in found.passages] == [(LIT, "Lamp", "a7")]
+
+
+def test_letters_that_are_longer_in_lower_case_shift_no_passage():
+    found = prompt_parts(f"İİİ <Context>İ {LIT}</Context> {ASKED}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([f"İ {LIT}"], ASKED)
+
+
 def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
     rule = "-" * 21
     found = prompt_parts(
@@ -563,6 +607,24 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
     assert found is not None
     assert [one.text for one in found.passages] == [f"page_label: 1\nfile_name: a.md\n{LIT}", KEPT]
     assert found.question is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[1] {}\n[2] {}", "\n[0]\n{}\n\n[1]\n{}\n", "Document 1: {}\n\nDocument 2: {}", "Source #1\n{}\nSource #2\n{}"],
+)
+def test_text_that_numbers_its_passages_is_these(text):
+    assert [one.text for one in documents_of(text.format(LIT, f"<source>a.md</source> {KEPT}"))] == [
+        LIT, f"<source>a.md</source> {KEPT}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss."]
+)
+def test_text_with_other_numbers_is_one_passage(text):
+    text = text.format(LIT, KEPT)
+    assert [one.text for one in documents_of(text)] == [text]
 
 
 def test_numbered_list_within_a_passage_stays_with_it():
@@ -580,6 +642,44 @@ def test_questions_and_answers_within_passages_stay_there(prompt):
     found = prompt_parts(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}"))
     assert found is not None
     assert ([one.text for one in found.passages], found.question) == ([first, KEPT], ASKED)
+
+
+@pytest.mark.parametrize("end", ["Question: {asked}", "Q: {asked}\nA:", "Question: {asked}\nAnswer:"])
+@pytest.mark.parametrize("asks", ["Question: Who kept it?\nAnswer: Ada.", "Q: Who kept it?\nA: Ada."])
+def test_passages_that_are_questions_and_answers_end_with_the_last_question(asks, end):
+    found = prompt_parts(f"Context:\n{asks}\n\n{KEPT}\n\n{end.format(asked=ASKED)}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([asks, KEPT], ASKED)
+
+
+def test_headings_of_another_level_within_a_passage_stay_with_it():
+    passage = f"## Sources of light\n## Background\n{LIT}\n### Instructions\n{KEPT}"
+    found = prompt_parts(f"# Context\n{passage}\n\n# Instructions\nBe short.\n\n# Question\n{ASKED}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([passage], ASKED)
+
+
+TEMPLATES = {
+    "ChatML": "<|im_start|>system\n{context}<|im_end|>\n<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n",
+    "Llama 2": "<s>[INST] <<SYS>>\n{context}\n<</SYS>>\n\n{asked} [/INST]",
+    "Llama 3": "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n{context}<|eot_id|>"
+    "<|start_header_id|>user<|end_header_id|>\n\n{asked}<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    "Gemma": "<bos><start_of_turn>system\n{context}<end_of_turn>\n<start_of_turn>user\n{asked}<end_of_turn>\n"
+    "<start_of_turn>model\n",
+    "Zephyr": "<|system|>\n{context}</s>\n<|user|>\n{asked}</s>\n<|assistant|>\n",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_messages_in_a_chat_template_are_told_apart(name):
+    prompt = TEMPLATES[name].format(context=f"Context:\n[1] {LIT}\n[2] {KEPT}", asked=ASKED)
+    [row], _ = read("jsonl", lines({"prompt": prompt, "completion": A}))
+    assert (row.question, [one.text for one in row.passages], row.answer) == (ASKED, [LIT, KEPT], A)
+
+
+@pytest.mark.parametrize("text", ["What is <|im_start|>user?", "Is [INST] a token?", "<|im_start|>narrator\nHello"])
+def test_text_that_only_names_a_token_of_a_template_stays(text):
+    assert question_of(text) == Asked(text)
 
 
 @pytest.mark.parametrize(
