@@ -504,7 +504,9 @@ class PassageContent:
     def counted_nouns(self) -> frozenset[str]:
         """What its numbers count, as ``noun_behind`` has it, and ``SHARED`` if it says how large a share is."""
         nouns = {noun_behind(self.plain, number.end) for number in self._numbers}
-        has_share = self.sizes(Kind.SHARE) or any(PERCENT_BEHIND.match(self.plain, one.end) for one in self._numbers)
+        has_share = self.sizes(Kind.SHARE) or any(
+            PERCENT_BEHIND.match(self.plain, number.end) for number in self._numbers
+        )
         return frozenset(nouns | {SHARED} if has_share else nouns)
 
     @cached_property

@@ -490,4 +490,4 @@ def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:
 def _names_no_thing(noun: str, passages: Sequence[Passage]) -> bool:
     """Whether a noun in lower case is none that the passages have, but for their titles."""
     singular = noun.removesuffix("s")
-    return noun.islower() and not any(singular in one.text.lower() for one in passages)
+    return noun.islower() and not any(singular in passage.text.lower() for passage in passages)

@@ -107,7 +107,7 @@ def _unwrapped(value: object) -> object:
     if isinstance(value, dict) and len(value) == 1 and value.keys() <= _LIST_IN_PARQUET:
         (inner,) = value.values()
         return _unwrapped(inner) if isinstance(inner, list) else inner
-    if isinstance(value, list) and all(isinstance(one, dict) and one.keys() <= _LIST_IN_PARQUET for one in value):
+    if isinstance(value, list) and all(isinstance(item, dict) and item.keys() <= _LIST_IN_PARQUET for item in value):
         return [_unwrapped(item) for item in value]
     return value
 
