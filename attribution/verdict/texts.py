@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attribeam.attribution.answers.answer_names import PassageContent
+from attribeam.attribution.answers.markup import structured_text
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, may_end_sentence, sentence_bounds, sentence_tree
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
@@ -385,6 +386,8 @@ def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
 
 _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
 _WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
+_FEWEST_SIGNS = 3
+"""The fewest bars or tabs of a table of two rows."""
 _INITIALS, _LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
@@ -394,6 +397,7 @@ class Sentence(NamedTuple):
     """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
 
     ``line`` is its line among those that are not blank, and ``clauses`` has the first word and the end of each clause.
+    A row of a table ``is_row``: it is read with the heads of its columns, and the rows beside it say nothing of it.
     """
 
     text: str
@@ -403,6 +407,7 @@ class Sentence(NamedTuple):
     words: tuple[str, ...]
     lowered: tuple[str, ...]
     clauses: tuple[tuple[int, int], ...]
+    is_row: bool = False
 
     @property
     def stems(self) -> tuple[str, ...]:
@@ -456,10 +461,11 @@ class PassageSentences:
         ]
 
     def window(self, index: int) -> list[int]:
-        """A sentence with its neighbours in the same text, and the title, ascending."""
+        """A sentence with its neighbours in the same text, and the title, ascending; a row stands alone."""
         title, text = self.ranges[self._passage_of[index]]
         part = text if index in text else title
-        return [*self.titles_of(index), *range(max(index - 1, part.start), min(index + 2, part.stop))]
+        near = 0 if self.all[index].is_row else 1
+        return [*self.titles_of(index), *range(max(index - near, part.start), min(index + near + 1, part.stop))]
 
     def content_of(self, indices: Sequence[int]) -> PassageContent:
         """What these sentences say, in the form in which values are compared."""
@@ -507,12 +513,34 @@ def read_sentences(text: str) -> tuple[Sentence, ...]:
             sentences.append(_sentence(first, number, -1, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"}))
             sentences += (_sentence(sentence, number, -1) for _, sentence in others)
         return tuple(sentences)
+    rows = _table_rows(text)
     offset = number = 0
     for line in text.split("\n"):
-        sentences += (_sentence(sentence, number, offset + start) for start, sentence in _texts_of_sentences(line))
+        if offset in rows:
+            row = _sentence(rows[offset], number, offset)
+            sentences.append(row._replace(end=offset + len(line), is_row=True))
+        else:
+            sentences += (_sentence(sentence, number, offset + start) for start, sentence in _texts_of_sentences(line))
         offset += len(line) + 1
         number += bool(line.strip())
     return tuple(sentences)
+
+
+def _table_rows(text: str) -> dict[int, str]:
+    """The rows of tables with heads, by where their lines begin, each as "head: cell, head: cell"."""
+    if text.count("|") + text.count("\t") < _FEWEST_SIGNS:
+        return {}
+    table, rows, heads = structured_text(text), dict[int, str](), list[CharRange]()
+    for row in table.rows:
+        first = bisect_left(table.parts, row.char_start, key=lambda part: part.char_start)
+        last = bisect_left(table.parts, row.char_end, key=lambda part: part.char_start)
+        cells = [*table.parts[first:last]]
+        if all(kind is ClaimKind.HEADING for kind in table.kinds[first:last]):
+            heads = cells
+        elif len(cells) > 1 and len(cells) == len(heads) and heads[-1] in table.labels[last - 1]:
+            named = (f"{head.of(text)}: {cell.of(text)}" for head, cell in zip(heads, cells, strict=True))
+            rows[row.char_start] = ", ".join(named) + "."
+    return rows
 
 
 def end_sentence(word: str, following: str) -> bool:

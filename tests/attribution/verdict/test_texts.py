@@ -12,6 +12,7 @@ from attribeam.attribution.verdict.signals import AnswerRow, answer_signals
 from attribeam.attribution.verdict.texts import (
     WORD_OR_MARK,
     AnswerWords,
+    PassageSentences,
     RowKind,
     Truth,
     read_sentences,
@@ -229,3 +230,29 @@ def test_words_of_a_time_are_found_without_going_through_the_answer():
 def test_times_of_day_are_compared_in_either_form():
     assert set(times("It closes at 5 pm.").values()) == {AGREES}
     assert set(times("It closes at 7:30 pm.").values()) == {CONFLICTS}
+
+
+PLANS = "Our plans:\n\n| Plan | Price |\n|---|---|\n| Basic | $10 |\n| Pro | $25 |\n\nAll of them can be cancelled."
+
+
+def test_a_row_of_a_table_is_read_with_the_heads_of_its_columns_and_stands_alone():
+    sentences = PassageSentences([Passage(text=PLANS, title="Prices")])
+    rows = {index: one for index, one in enumerate(sentences.all) if one.is_row}
+    assert [one.text for one in rows.values()] == ["Plan: Basic, Price: $10.", "Plan: Pro, Price: $25."]
+    assert [PLANS[one.start : one.end] for one in rows.values()] == ["| Basic | $10 |", "| Pro | $25 |"]
+    assert [sentences.window(index) for index in rows] == [[0, index] for index in rows]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The pier | the bridge | the mill | the inn",
+        "| Basic | $10 |\n| Pro | $25 |",
+        "| Plan | Price |\n|---|---|\n| Basic |\n",
+        "a\tb\tc",
+        "| Plan |\n|---|\n| Basic |",
+    ],
+)
+def test_lines_without_heads_for_all_cells_are_read_as_they_are(text):
+    assert not any(one.is_row for one in read_sentences(text))
+    assert [one.text for one in read_sentences(text)] == [line for line in text.split("\n") if line]
