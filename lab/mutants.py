@@ -116,7 +116,7 @@ MUTANTS = {
         ("_DECADE = (Decimal(0), Decimal(9))", "_DECADE = (Decimal(0), Decimal(0))"),
         ("and amount > 1 and", "and"),
         ("if not any(taken[start:end]):", "if True:"),
-        ("self.minutes.isdisjoint(passage.sizes(Kind.PERHAPS_MINUTE))", "True"),
+        ("self.minutes.isdisjoint(times | passage.sizes(Kind.PERHAPS_MINUTE))", "True"),
     ),
     "attribution/answers/quantities.py": (
         ("int(digits) // 100 + 1", "int(digits) // 100"),
@@ -131,8 +131,8 @@ MUTANTS = {
         ("return tuple(sorted(judged, key=of_words.__getitem__)[-1:])", "return ()"),
         ("copied_share < _COPIED_SHARE", "copied_share > _COPIED_SHARE"),
         ("if flagged else ()", ""),
-        ("return UnsupportedReason.OTHER_TIME, times", "return UnsupportedReason.OTHER_VALUE, times"),
-        ("if behind and unit == behind", "if behind"),
+        ("_Why(UnsupportedReason.OTHER_TIME, expected)", "_Why(UnsupportedReason.OTHER_VALUE, expected)"),
+        ("rival[0].behind != own.behind", "rival[0].behind == own.behind"),
         ('if numbers["denied"] > 0:', 'if numbers["denied"] < 0:'),
     ),
     "attribution/verdict/claims.py": (
