@@ -102,7 +102,7 @@ MUTANTS = {
         ("[1] == file.sha256", "[1] != ''"),
         ("if name not in names]", "if name in names]"),
         ("if removed:\n            self.remove_results()", "if removed:\n            pass"),
-        ("(now := present.get(name)) is None or", "(now := there.get(name)) is not None and"),
+        ("(now := held.get(name)) is None or", "(now := held.get(name)) is not None and"),
         ('pc.equal(batch.column("span_index"), 0)', 'pc.greater_equal(batch.column("span_index"), 0)'),
         ("np.flatnonzero(outcomes != 1)", "np.flatnonzero(outcomes > 1)"),
         ("outcomes != 1)\n    if", "outcomes < 1)\n    if"),
