@@ -103,7 +103,7 @@ def test_two_names_have_changed_places(answer, passage):
         ("Tony Blair resigned as leader in 2007.", ("The Prime Minister resigned as leader in 2007.",)),
         ("The album was made by Kelley.", ("The album was made by Elijah.", "Elijah Kelley sings.")),
         ("Ole Brun followed Ada Roth.", ("Ada Roth, followed by Ole Brun, went in.",)),
-        ("Ole Brun beat Ada Roth in May.", ("Ada Roth beat Ole Brun in June.",)),
+        ("Ole Brun beat Ada Roth in July.", ("Ada Roth beat Ole Brun in June.",)),
         ("Ole Brun beat Ada Roth away.", ("Ada Roth beat Ole Brun at home, and Ole Brun beat Ada Roth on grass.",)),
     ],
 )  # fmt: skip
