@@ -9,42 +9,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import combinations, takewhile
+from functools import cached_property
+from itertools import combinations, compress, pairwise, takewhile
 from typing import NamedTuple
 
 from attribeam.attribution.answers.answer_names import TITLES
-from attribeam.attribution.answers.plain_text import MONTHS, ORDINAL_WORDS, numbers_in_word
+from attribeam.attribution.answers.plain_text import MONTHS, ORDINAL_WORDS, numbers_in_word, remembered
 from attribeam.attribution.verdict.texts import (
     NEGATIONS,
     OPPOSITES,
     WEEKDAYS,
     AnswerWords,
     PassageSentences,
-    Sentence,
     carries_content,
+    stem,
     word_set,
 )
 from attribeam.schemas import UnsupportedReason
 
+_GROUPS = """
+spring summer autumn winter; morning afternoon evening night; breakfast lunch dinner; hourly daily weekly monthly
+quarterly yearly; north south east west; northern southern eastern western; northerly southerly easterly westerly; red
+green blue yellow black white brown orange purple pink; gold silver bronze; mother father brother sister son daughter
+husband wife uncle aunt cousin
+"""
 _EXCLUSIVE = (
     ORDINAL_WORDS,
     WEEKDAYS,
     tuple(name for name in MONTHS if len(name) > 3),
-    ("spring", "summer", "autumn", "winter"),
-    ("morning", "afternoon", "evening", "night"),
-    ("breakfast", "lunch", "dinner"),
-    ("hourly", "daily", "weekly", "monthly", "quarterly", "yearly"),
-    ("north", "south", "east", "west"),
-    ("northern", "southern", "eastern", "western"),
-    ("northerly", "southerly", "easterly", "westerly"),
-    ("red", "green", "blue", "yellow", "black", "white", "brown", "orange", "purple", "pink"),
-    ("gold", "silver", "bronze"),
-    ("mother", "father", "brother", "sister", "son", "daughter", "husband", "wife", "uncle", "aunt", "cousin"),
+    *map(str.split, _GROUPS.split(";")),
 )
 """Words of which only one can be right in one place."""
 _OTHERS = {word: frozenset(group) - {word} for group in _EXCLUSIVE for word in group}
+_NONE = frozenset[str]()
 _LEFT_OUT = frozenset(["a", "an", "the", "'s", "’s"])
+_FOR_A_NOUN = frozenset(["one", "ones"])
 _BREAKS = frozenset([";", "while", "whereas", "but"])
+_TURNING = NEGATIONS | {"against", "but", "except"}
+"""Words with which an opposite may say the same: "closed on Monday" is "open every day but Monday"."""
 _SYMMETRIC = word_set("and or with married marries met meets plus versus vs between like resembles borders")
 """Words between two names that mean the same when these change places."""
 _LEAST_AROUND, _LEAST_COVERED = 2, 0.75
@@ -53,8 +55,6 @@ _CLEARLY, _ELSEWHERE = 2, 0.5
 """How many words more than around the claim's own words elsewhere in the sentence, and the share of the others from
 which on another sentence with the claim's own words says that these are right."""
 _ALIKE_LETTERS, _ALIKE = 4, 0.8
-_LONGER_NAME = 3
-"""How many words more than in the claim a name may have in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,20 @@ class _Word(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        return any(map(str.isdigit, self.text))
+        return not self.text.isalpha() and any(map(str.isdigit, self.text))
 
     @property
     def is_name(self) -> bool:
         return self.is_capital and self.lowered not in WEEKDAYS and self.lowered not in MONTHS
+
+    @property
+    def opposites(self) -> frozenset[str]:
+        return OPPOSITES.get(self.lowered, _NONE) | _OTHERS.get(self.lowered, _NONE)
+
+    def excludes(self, other: _Word) -> bool:
+        if self.is_number and other.is_number:
+            return numbers_in_word(self.text).isdisjoint(numbers_in_word(other.text))
+        return (self.text[0].isupper() and other.text[0].isupper()) or other.lowered in self.opposites
 
 
 _Words = Sequence[_Word]
@@ -110,26 +119,40 @@ def find_contradiction(
     """What the first of some sentences, by place, has instead of words of a claim, if it is the claim but for these.
 
     Names, numbers and opposites exclude each other. There is no contradiction where the same stands around the claim's
-    own words, or another sentence has them with much of the rest of the claim. A sentence may also have two names or
-    numbers of the claim the other way round.
+    own words, or another sentence has them with much of the rest of the claim; questions and orders contradict nothing.
+    A sentence may also have two names or numbers of the claim the other way round.
     """
     claim = [*_claim_words(answer, words)]
     slots = [*_slots(claim)]
-    texts = [[*_sentence_words(sentences.all[place])] for place in places] if slots else []
+    if slots and not slots[0].start and answer.parsed.universal_tags[claim[0].position] == "VERB":
+        del slots[0]  # "Close the lid" may be a later step than "Open the lid"
+    said = [sentences.all[place] for place in places if not sentences.all[place].text.endswith("?")] if slots else []
+    content = [word.stem for word in claim if word.content]
+    least = _LEAST_COVERED * (len(content) - max((slot.end - slot.start for slot in slots), default=0))
+    near = [sum(map({*sentence.stems}.__contains__, content)) >= least for sentence in said]
+    if not any(near):
+        return None
+    texts = [_read(sentence.text, sentence.words) for sentence in said]
+    row, *rows = (f" {' '.join([word.stem for word in read])} " for read in (claim, *texts))
+    if any(row in other for other in rows):
+        return None
     for slot in slots:
-        beside = [_Beside(claim, slot, text) for text in texts]
-        most = max((text.most_around_own for text in beside), default=0)
-        if most == len(claim) - (slot.end - slot.start):
-            return None
-        for text in beside:
-            rival = text.rival(most)
-            if rival and not text.is_said_elsewhere(sentences):
-                return text.contradiction(rival)
+        each = [_Beside(claim, slot, text) for text in texts]
+        for beside in compress(each, near):
+            for rival, same in beside.rivals():
+                most = max(other.most_around_own() for other in each)
+                if same > most and not beside.is_said_elsewhere(rival, sentences):
+                    return beside.contradiction(rival)
     for first, second in combinations(slots, 2):
-        for place, read in zip(places, texts, strict=True):
-            if _is_exchanged(claim, first, second, read):
-                exchanged = tuple(word.position for word in (*first.of(claim), *second.of(claim)))
-                return Contradiction(UnsupportedReason.REVERSED, exchanged, sentences.all[place].text)
+        one, middle, two = claim[first.end - 1], claim[first.end : second.start], claim[second.end - 1]
+        are_alike = one.stem != two.stem and ((one.is_name and two.is_name) or (one.is_number and two.is_number))
+        is_said = are_alike and any(word.content and word.lowered not in _SYMMETRIC for word in middle)
+        if is_said and not any(_are_in_row(one, middle, two, text) for text in texts):
+            around = [*claim[: first.start], *claim[second.end :]]
+            for sentence, text in zip(said, texts, strict=True):
+                if _are_in_row(two, middle, one, text) and not _differ(around, text):
+                    exchanged = tuple(word.position for word in (*first.of(claim), *second.of(claim)))
+                    return Contradiction(UnsupportedReason.REVERSED, exchanged, sentence.text)
     return None
 
 
@@ -137,39 +160,39 @@ def _claim_words(answer: AnswerWords, words: Sequence[int]) -> Iterator[_Word]:
     """The words of a claim; the first one of a sentence is a name only before another word with a capital."""
     starts = {start for start, _ in answer.bounds}
     capitals = [answer.texts[word][:1].isupper() and answer.content[word] for word in words]
-    before = clause = -1
-    for number, word in enumerate(words):
-        text, lowered, content = answer.texts[word], answer.lowered[word], answer.content[word]
-        clause += lowered in _BREAKS
-        if lowered not in _LEFT_OUT:
-            if not (answer.is_word[word] and answer.states[word]):
-                continue
-            is_capital = capitals[number] and (word not in starts or any(capitals[number + 1 : number + 2]))
-            yield _Word(word, text, lowered, answer.stems[word], content, is_capital, before == word - 1, clause)
-        elif before != word - 1:
-            continue
-        before = word
+    each = [
+        (word, answer.texts[word], answer.content[word], is_capital and (word not in starts or is_next))
+        for word, is_capital, is_next in zip(words, capitals, [*capitals[1:], False], strict=True)
+    ]
+    return _words_of(each, [answer.is_word[word] and answer.states[word] for word in words])
 
 
-def _sentence_words(sentence: Sentence) -> Iterator[_Word]:
+@remembered
+def _read(_: str, words: tuple[str, ...]) -> tuple[_Word, ...]:
+    """The words of a sentence, of those with its marks."""
+    content = [*map(carries_content, words)]
+    each = [(index, text, content[index], content[index] and text[0].isupper()) for index, text in enumerate(words)]
+    return (*_words_of(each, [text[0].isalnum() for text in words]),)
+
+
+def _words_of(words: Iterable[tuple[int, str, bool, bool]], are_words: Iterable[bool]) -> Iterator[_Word]:
+    """Places, texts, and whether they carry content and have a capital, as words."""
     before = clause = -1
-    for index, (text, lowered, own) in enumerate(zip(sentence.words, sentence.lowered, sentence.stems, strict=True)):
+    for (place, text, content, is_capital), is_word in zip(words, are_words, strict=True):
+        lowered, is_joined = text.lower(), before == place - 1
         clause += lowered in _BREAKS
-        if lowered not in _LEFT_OUT:
-            if not text[0].isalnum():
-                continue
-            content = carries_content(text)
-            yield _Word(index, text, lowered, own, content, content and text[0].isupper(), before == index - 1, clause)
-        elif before != index - 1:
+        if lowered not in _LEFT_OUT and is_word:
+            yield _Word(place, text, lowered, stem(text), content, is_capital, is_joined, clause)
+        elif lowered not in _LEFT_OUT or not is_joined:
             continue
-        before = index
+        before = place
 
 
 def _slots(claim: _Words) -> Iterator[_Slot]:
     """The names, numbers, and words with opposites of a claim."""
     yield from _names(claim)
     for place, word in enumerate(claim):
-        if word.lowered in OPPOSITES or word.lowered in _OTHERS or word.is_number:
+        if word.opposites or word.is_number:
             yield _Slot(place, place + 1)
 
 
@@ -188,25 +211,33 @@ def _names(words: _Words) -> Iterator[_Slot]:
 class _Beside:
     """Some words of a claim, and one sentence."""
 
-    def __init__(self, claim: _Words, slot: _Slot, text: _Words) -> None:
-        self._claim, self._slot, self._text = claim, slot, text
+    def __init__(self, claim: _Words, slot: _Slot, words: _Words) -> None:
+        self._claim, self._slot, self._words = claim, slot, words
         self._own, self._first = slot.of(claim), claim[slot.start]
-        last, size = claim[slot.end - 1].stem, slot.end - slot.start
-        # of a name the last word is enough
-        self._same = [_Slot(max(end - size, 0), end) for end, word in enumerate(text, 1) if word.stem == last]
+        self._others = [word for word in (*claim[: slot.start], *claim[slot.end :]) if word.content]
 
-    @property
+    @cached_property
+    def _alike(self) -> frozenset[str]:
+        """The stems of the claim's own word and of those that have an opposite in common; of a name the last word's."""
+        opposites = self._first.opposites if len(self._own) == 1 else ()
+        same = (stem(word) for opposite in opposites for word in OPPOSITES.get(opposite, ()))
+        return frozenset([self._own[-1].stem, *same])
+
+    @cached_property
+    def _same(self) -> list[_Slot]:
+        size = len(self._own)
+        return [_Slot(max(end - size, 0), end) for end, word in enumerate(self._words, 1) if word.stem in self._alike]
+
     def most_around_own(self) -> int:
         """How many words are the same around the claim's own ones, where the sentence has most; 0 if it lacks them."""
         return max((sum(self._around(same)) for same in self._same), default=0)
 
-    def rival(self, most_around_own: int) -> _Slot | None:
-        """Words that stand in the place of the claim's own ones."""
-        for slot in self._rivals():
+    def rivals(self) -> Iterator[tuple[_Slot, int]]:
+        """Words that stand in the place of the claim's own ones, and how much of the same must stand around those."""
+        for slot in self._excluding():
             before, behind = self._around(slot)
-            if self._is_same_place(slot, before, behind, most_around_own) and self._covered(slot) >= _LEAST_COVERED:
-                return slot
-        return None
+            if self._is_same_place(slot, before, behind) and self._is_covered(slot):
+                yield slot, before + behind - (_CLEARLY - 1 if self._same and not self._first.is_name else 0)
 
     def contradiction(self, rival: _Slot) -> Contradiction:
         reason = UnsupportedReason.OTHER_ENTITY if self._first.is_name else UnsupportedReason.REVERSED
@@ -214,93 +245,111 @@ class _Beside:
             reason = UnsupportedReason.OTHER_VALUE
         elif self._first.lowered in WEEKDAYS or self._first.lowered in MONTHS:
             reason = UnsupportedReason.OTHER_TIME
-        expected = " ".join(word.text for word in rival.of(self._text))
+        expected = " ".join(word.text for word in rival.of(self._words))
         return Contradiction(reason, tuple(word.position for word in self._own), expected)
 
-    def is_said_elsewhere(self, sentences: PassageSentences) -> bool:
-        """Whether another sentence has the claim's own words, and much of the rest."""
-        others = {word.stem for word in self._claim if word.content and word not in self._own}
-        here, last = {word.stem for word in self._text}, self._own[-1].stem
-        every = [{*sentence.stems} for sentence in sentences.all]
+    def is_said_elsewhere(self, rival: _Slot, sentences: PassageSentences) -> bool:
+        """Whether another sentence has the claim's own words and much of the rest, or both names as one."""
+        others, here = {word.stem for word in self._others}, {word.stem for word in self._words}
+        names = {self._own[-1].stem, self._words[rival.end - 1].stem} if self._first.is_name else {""}
         return any(
-            last in stems and len(others & stems) >= _ELSEWHERE * len(others)
-            for stems in every
-            if not (self._same and here <= stems)
+            (
+                not self._alike.isdisjoint(sentence.stems)
+                and len(others.intersection(sentence.stems)) >= _ELSEWHERE * len(others)
+                and not (self._same and here.issubset(sentence.stems))
+            )
+            or any(names.issubset(pair) for pair in pairwise(sentence.stems))
+            for sentence in sentences.all
         )
+
+    def _sides(self, slot: _Slot) -> Iterator[tuple[_Words, _Words]]:
+        """The other words of the claim and of the sentence before the two places, and behind, the nearest first."""
+        yield self._claim[: self._slot.start][::-1], self._words[: slot.start][::-1]
+        yield self._claim[self._slot.end :], self._words[slot.end :]
 
     def _around(self, slot: _Slot) -> tuple[int, int]:
         """How many words in a row are the same before the two places, and how many behind them."""
-        before = zip(reversed(self._claim[: self._slot.start]), reversed(self._text[: slot.start]), strict=False)
-        behind = zip(self._claim[self._slot.end :], self._text[slot.end :], strict=False)
-        return _alike(before), _alike(behind)
+        (own, theirs), behind = self._sides(slot)
+        return _alike(own, theirs), _alike(*behind)
 
-    def _rivals(self) -> Iterator[_Slot]:
+    def _excluding(self) -> Iterator[_Slot]:
         """Words that exclude the claim's own ones, if they stand in their place."""
-        first = self._first
-        opposites = OPPOSITES.get(first.lowered, frozenset()) | _OTHERS.get(first.lowered, frozenset())
-        if opposites and len(self._own) == 1:
-            yield from (self._at(place) for place, word in enumerate(self._text) if word.lowered in opposites)
-        elif first.is_name:
-            names = (slot for slot in _names(self._text) if slot.end > 1)  # many sentences begin with another word
-            yield from (slot for slot in names if not _may_be_same(self._own, slot.of(self._text)))
-        elif first.is_number:
-            known = numbers_in_word(first.text)
-            yield from (
-                self._at(place)
-                for place, word in enumerate(self._text)
-                if word.is_number and known.isdisjoint(numbers_in_word(word.text))
-            )
+        first, opposites = self._first, self._first.opposites if len(self._own) == 1 else _NONE
+        if first.is_name and not opposites:
+            for slot in _names(self._words):
+                if slot.end > 1 and not _may_be_same(self._own, slot.of(self._words)):  # many sentences begin otherwise
+                    yield slot
+            return
+        for place, word in enumerate(self._words):
+            if word.lowered in opposites or (first.is_number and word.is_number and first.excludes(word)):
+                yield _Slot(place, place + 1)
 
-    def _at(self, place: int) -> _Slot:
-        return _Slot(place, place + 1)
-
-    def _is_same_place(self, slot: _Slot, before: int, behind: int, most_around_own: int) -> bool:
+    def _is_same_place(self, slot: _Slot, before: int, behind: int) -> bool:
         """Whether the sentence says the same around other words as the claim does around its own."""
-        own, claim = self._slot, self._claim
+        own, claim, words, first = self._slot, self._claim, self._words, self._words[slot.start]
         around = [*claim[own.start - before : own.start], *claim[own.end : own.end + behind]]
         if len(around) < _LEAST_AROUND or not any(word.content for word in around):
             return False
-        if _is_denied(claim, own) is not _is_denied(self._text, slot):
+        if before and first.is_joined and not self._first.is_joined:
             return False
-        clause = self._text[slot.start].clause
-        same = [other for other in self._same if self._text[other.start].clause == clause]
+        near = (*words[max(slot.start - 2, 0) : slot.start], *words[slot.end : slot.end + 2])
+        if any(word.lowered in _OTHERS.get(first.lowered, ()) for word in near):  # "Monday to Friday"
+            return False
+        same = [other for other in self._same if words[other.start].clause == first.clause]
         if self._first.is_name:
             is_open = (own.start and not before) or (own.end < len(claim) and not behind)
-            return not same and not is_open and before + behind > most_around_own
-        if not same and not self._first.is_number:
-            return before + behind > most_around_own
+            return not same and not is_open
+        if not self._same and not self._first.is_number:
+            return True
         # "2.80 euros, a day ticket 6.50" has both numbers; what may be left out before the second one must not be
         is_whole = before == own.start and any(word.content for word in around[:before])
-        is_listed = any(not any(word.content for word in _between(slot, other, self._text)) for other in same)
-        return bool(same) and is_whole and not is_listed and before + behind >= most_around_own + _CLEARLY
+        is_whole = is_whole and (own.end + behind == len(claim) or not self._first.is_number)
+        return bool(same) and is_whole and not any(_are_listed(words, *sorted((slot, other))) for other in same)
 
-    def _covered(self, slot: _Slot) -> float:
-        """The share of the claim's other content words that the sentence has on the same side; 0 for none."""
-        before = {word.stem for word in self._text[: slot.start]}
-        behind = {word.stem for word in self._text[slot.end :]}
-        covered = [word.stem in before for word in self._claim[: self._slot.start] if word.content]
-        covered += [word.stem in behind for word in self._claim[self._slot.end :] if word.content]
-        return sum(covered) / len(covered) if covered else 0.0
-
-
-def _alike(pairs: Iterable[tuple[_Word, _Word]]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0].stem == pair[1].stem, pairs))
-
-
-def _is_denied(words: _Words, slot: _Slot) -> bool:
-    """Whether a negation stands right beside: "with no steam", "not easy"."""
-    beside = (*words[max(slot.start - 1, 0) : slot.start], *words[slot.end : slot.end + 1])
-    return not NEGATIONS.isdisjoint(word.lowered for word in beside)
+    def _is_covered(self, slot: _Slot) -> bool:
+        """Whether the sentence has enough of the claim's other words on the same sides, and differs nowhere else."""
+        covered, is_turned = 0, False
+        for own, theirs in self._sides(slot):
+            alike = _alike(own, theirs)
+            if _differ(own, theirs) or any(map(_Word.excludes, own[alike : alike + 1], theirs[alike : alike + 1])):
+                return False
+            content, stems = {word.stem for word in own if word.content}, {word.stem for word in theirs}
+            end = max(1, alike, *(place for place, word in enumerate(theirs, 1) if word.stem in content))
+            is_turned |= _turns(own) is not _turns(theirs[:end])
+            covered += sum(word.stem in stems for word in own if word.content)
+        return not is_turned and covered >= max(_LEAST_COVERED * len(self._others), 1)
 
 
-def _between(first: _Slot, second: _Slot, text: _Words) -> _Words:
-    return text[min(first.end, second.end) : max(first.start, second.start)]
+def _alike(own: _Words, theirs: _Words) -> int:
+    """How many words in a row are the same at the beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0].stem == pair[1].stem, zip(own, theirs, strict=False)))
+
+
+def _turns(words: _Words) -> bool:
+    return any(word.lowered in _TURNING for word in words)
+
+
+def _are_listed(words: _Words, first: _Slot, second: _Slot) -> bool:
+    """Whether words stand beside others, as in "old and new", or "old books and new ones"."""
+    is_for_a_noun = any(word.lowered in _FOR_A_NOUN for word in words[second.end : second.end + 1])
+    return is_for_a_noun or not any(word.content for word in words[first.end : second.start])
+
+
+def _differ(own: _Words, theirs: _Words) -> bool:
+    """Whether some words lack a name or number of the others, or have an opposite of one instead."""
+    stems, lowered = {word.stem for word in theirs}, {word.lowered for word in theirs}
+    return any(
+        word.is_capital or word.is_number or not word.opposites.isdisjoint(lowered)
+        for word in own
+        if word.content and word.stem not in stems
+    )
 
 
 def _may_be_same(name: _Words, other: _Words) -> bool:
-    """Whether two names may name the same: one is short for something, or has only titles, or words are alike."""
+    """Whether two names may name the same: one is short for something or is a title, or words are alike."""
     first, second = ([word for word in words if word.lowered not in TITLES] for words in (name, other))
-    if not first or not second or any(len(word.text) > 1 and word.text.isupper() for word in (*first, *second)):
+    is_title = name[-1].lowered in TITLES or other[-1].lowered in TITLES  # "Prime Minister"
+    if is_title or any(len(word.text) > 1 and word.text.isupper() for word in (*first, *second)):
         return True
     return any(
         one.lowered[:_ALIKE_LETTERS] == two.lowered[:_ALIKE_LETTERS]
@@ -310,18 +359,13 @@ def _may_be_same(name: _Words, other: _Words) -> bool:
     )
 
 
-def _is_exchanged(claim: _Words, first: _Slot, second: _Slot, text: _Words) -> bool:
-    """Whether two names or numbers of a claim stand in a text the other way round, with the same words between."""
-    one, two, middle = claim[first.end - 1], claim[second.end - 1], claim[first.end : second.start]
-    are_names, are_numbers = one.is_name and two.is_name, one.is_number and two.is_number
-    if one.stem == two.stem or not (are_names or are_numbers):
-        return False
-    if not any(word.content and word.lowered not in _SYMMETRIC for word in middle):
-        return False
-    stems, between = [word.stem for word in text], [word.stem for word in middle]
-    most = first.end - first.start + _LONGER_NAME
-    starts = [place for place, own in enumerate(stems, 1) if own == two.stem]
-    return any(
-        stems[start : start + len(between)] == between and one.stem in stems[start + len(between) :][:most]
-        for start in starts
-    )
+def _are_in_row(one: _Word, middle: _Words, two: _Word, text: _Words) -> bool:
+    """Whether a text has these words in a row, the last one in a name that may be longer."""
+    between = [word.stem for word in middle]
+    for place, word in enumerate(text, 1):
+        if word.stem == one.stem and [same.stem for same in text[place : place + len(between)]] == between:
+            behind = text[place + len(between) :]
+            name = takewhile(lambda part: part.text[0].isupper() or part.is_number, behind)
+            if any(part.stem == two.stem for part in name):
+                return True
+    return False
