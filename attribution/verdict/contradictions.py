@@ -43,6 +43,7 @@ _EXCLUSIVE = (
 _OTHERS = {word: frozenset(group) - {word} for group in _EXCLUSIVE for word in group}
 _NONE = frozenset[str]()
 _LEFT_OUT = frozenset(["a", "an", "the", "'s", "’s"])
+_MARKS = " .!?"
 _FOR_A_NOUN = frozenset(["one", "ones"])
 _BREAKS = frozenset([";", "while", "whereas", "but"])
 _TURNING = NEGATIONS | {"against", "but", "except"}
@@ -122,6 +123,9 @@ def find_contradiction(
     own words, or another sentence has them with much of the rest of the claim; questions and orders contradict nothing.
     A sentence may also have two names or numbers of the claim the other way round.
     """
+    claimed = answer.text[answer.ranges[words[0]].char_start : answer.ranges[words[-1]].char_end].rstrip(_MARKS)
+    if any(claimed in sentences.all[place].text for place in places):
+        return None
     claim = [*_claim_words(answer, words)]
     slots = [*_slots(claim)]
     if slots and not slots[0].start and answer.parsed.universal_tags[claim[0].position] == "VERB":
