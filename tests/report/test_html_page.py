@@ -112,6 +112,13 @@ def test_page_says_that_evidence_and_words_disagree(tmp_path, agrees):
     assert ("Evidence and words disagree: for 24 of 24 claims" in audit.page()) is not agrees
 
 
+def test_a_score_has_the_digits_to_be_rounded_as_elsewhere(tmp_path):
+    """0.8250128 is 0.83 for ``attribeam show``; 0.825, its first three digits, is 0.82 in a browser."""
+    span = replace(supported_span(), support_score=0.8250128)
+    page = made_audit(tmp_path, record_ids=["ferry-0"], spans={0: (span,)}).page()
+    assert [f"{float(score):.2f}" for score in re.findall(r'"score":([0-9.]+)', page)] == ["0.83"]
+
+
 def test_page_says_where_the_log_is_gone(tmp_path):
     audit = made_audit(tmp_path)
     audit.log.unlink()
