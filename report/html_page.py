@@ -162,7 +162,8 @@ def _notes(
     if previous is not None and (remark := comparison_remark(audit, previous)):
         yield remark
     if audit.incomplete:
-        yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
+        chunks = f"finished chunks, {audit.counts.rows:,} of {sum(file.row_count for file in manifest.inputs):,} rows"
+        yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its {chunks}."
     if embedded.answer_count < overview.ranking.answer_count:
         changed = "" if previous is None else ", and those that changed most"
         yield (
