@@ -5,7 +5,7 @@ A column may have the plain, large, view or dictionary variant of its Arrow type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,6 +21,9 @@ PARQUET = "parquet"
 
 IMPORT_HINT = "make a log with `attribeam import jsonl`, which reads passages in JSON text or other shapes"
 """The way out for passages that are no list of texts or of structs."""
+
+CONVERT_HINT = "make a log of JSON or CSV with `attribeam import jsonl`"
+"""The way out for a file that an audit does not read."""
 
 MOST_LEVELS = 64
 """How deep the type of a carried column may be nested; a map is two levels. Arrow reads no schema of twice as many."""
@@ -316,15 +319,22 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
     checked: dict[str, str] = {}
     for name, column in pairs:
         if name not in names or not isinstance(column, str):
-            hint = did_you_mean(name, names)
             raise UsageError(
-                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {name!r}"
-                f"{'; ' * bool(hint)}{hint}"
+                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: "
+                f"{_wrong_pair(name, column, names)}"
             )
         if name in checked:
             raise UsageError(f"--columns should name each field once, has {name!r} twice")
         checked[name] = column
     return tuple(checked.items())
+
+
+def _wrong_pair(name: str, column: object, names: Collection[str]) -> str:
+    """What a pair has instead of a field and its column, and what may have been meant."""
+    if name in names:
+        return f"{name!r} without a column"
+    hint = f"did you mean {column}={name}?" if name and column in names else did_you_mean(name, names)
+    return f"{name!r}{'; ' * bool(hint)}{hint}"
 
 
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:

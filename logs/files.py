@@ -28,6 +28,8 @@ from attribeam.schemas.files import new_file, sync_folder
 
 _BLOCK_BYTES = 1 << 20
 _FILE_URI = "file:///"
+_HERE = re.compile(r"^(\./+)+")
+"""It says nothing: without it, "./a.parquet" and "a.parquet" are one place, so that either resumes an audit."""
 _GCS_SECONDS = 60
 """How long Google's client tries again; its own default is a quarter of an hour."""
 _WILD = re.compile(r"[*?\[]")
@@ -74,7 +76,9 @@ class ArrowStorage:
     def find(self, pattern: str, *, suffix: str) -> list[str]:
         if pattern.startswith(_FILE_URI):
             return [f"file://{path}" for path in self.find(local_path(pattern), suffix=suffix)]
-        return find_files(pattern, _RemoteFolders() if "://" in pattern else _LocalFolders(), suffix=suffix)
+        if "://" in pattern:
+            return find_files(pattern, _RemoteFolders(), suffix=suffix)
+        return [_HERE.sub("", path) for path in find_files(pattern, _LocalFolders(), suffix=suffix)]
 
     @contextmanager
     def open(self, path: str) -> Iterator[BinaryIO]:

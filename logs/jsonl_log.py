@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from attribeam.logs.columns import MOST_LEVELS, ColumnPart, unreadable, with_leaves
+from attribeam.logs.columns import CONVERT_HINT, MOST_LEVELS, ColumnPart, unreadable, with_leaves
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
@@ -150,7 +150,8 @@ def _read_outline(file: BinaryIO) -> _Outline:
         file.seek(0)
         if file.read(2) == GZIP:
             raise LogFormatError("should be JSON lines, is gzipped; unpack it first")
-        raise LogFormatError(f"{fault}; if the file is of another format, name that with --log-format")
+        way_out = f"if the file is of another format, name that with --log-format, or {CONVERT_HINT}"
+        raise LogFormatError(f"{fault}; {way_out}")
     return _Outline(types.schema(), row_count, tuple(blocks))
 
 

@@ -437,10 +437,14 @@ class TableLog:
         )
 
 
+def _as_dict(found: re.Match[str]) -> str:
+    return "columns={" + re.sub(r"(\w+)=", r'"\1": ', found[1]).replace(",", ", ") + "}"
+
+
 def in_python(message: str) -> str:
     """A message that names options of the command line, with the keywords of the same names."""
     message = message.replace(IMPORT_HINT, "give lists, such as json.loads makes of JSON text")
-    message = re.sub(r"--columns (\w+)=\.\.\.", r'columns={"\1": ...}', message)
+    message = re.sub(r"--columns (\w+=\.\.\.(?:,\w+=\.\.\.)*)", _as_dict, message)
     message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
     message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
     message = message.replace(LESS_HINT, f"{LESS_HINT}, or raise max_text_chars")

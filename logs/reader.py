@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.columns import PARQUET, ColumnPart, LogOptions, parse_column_mapping
+from attribeam.logs.columns import CONVERT_HINT, PARQUET, ColumnPart, LogOptions, parse_column_mapping
 from attribeam.logs.rows import BATCH_BYTES
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError, UsageError
@@ -161,7 +161,8 @@ class ParquetReader:
             if begin == _ENCRYPTED:
                 raise DataError(_IS_ENCRYPTED) from error
             if begin not in _MAGIC:
-                problem = "does not begin like one; name its format with --log-format, such as jsonl for JSON lines"
+                name_it = "name its format with --log-format, such as jsonl for JSON lines"
+                problem = f"does not begin like one; {name_it}, or {CONVERT_HINT}"
                 problem = problem if begin else "is empty: 0 bytes; write it anew, or remove it"
                 raise LogFormatError(f"should be a Parquet file, {problem}") from error
             problem = " ".join(str(error).split())

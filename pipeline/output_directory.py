@@ -64,9 +64,11 @@ class OutputDirectory:
             if not self.root.exists() or not any(self.root.iterdir()):
                 return
             if is_marked and not os.path.lexists(self.root / MARKER):
+                has_audit = self.run_manifest.exists()
+                found = f"an audit without the file {MARKER}, as --runner makes it" if has_audit else "other files"
                 raise UsageError(
                     f"--output should be empty, new, or the directory of an earlier audit, but {str(self.root)!r} "
-                    "holds other files; choose another directory"
+                    f"holds {found}; choose another directory"
                 )
             foreign = next(_foreign_paths(self.root), None)
             if foreign is not None:

@@ -1,7 +1,7 @@
 """The page of an audit: one self-contained HTML text, of plots and answers as JSON, styles and scripts.
 
-Ranges are arrays of ``char_start`` and ``char_end`` in code points; scores have three significant digits. A text that
-the page can cut out of the answer or a passage is not written twice.
+Ranges are arrays of ``char_start`` and ``char_end`` in code points; scores have three significant digits, and risks and
+shares six. A text that the page can cut out of the answer or a passage is not written twice.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def _notes(
     if previous is not None and (remark := comparison_remark(audit, previous)):
         yield remark
     if audit.incomplete:
-        yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its finished chunks."
+        chunks = f"finished chunks, {audit.counts.rows:,} of {sum(file.row_count for file in manifest.inputs):,} rows"
+        yield f"This audit is not complete, its status is “{manifest.status}”. The page shows its {chunks}."
     if embedded.answer_count < overview.ranking.answer_count:
         changed = "" if previous is None else ", and those that changed most"
         yield (
@@ -272,7 +273,7 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
         "text": None if with_texts else span.text,
         "fact": [_range_json(chars) for chars in span.atomic_fact],
         "evidence": [_piece_json(piece, with_texts=with_texts) for piece in span.evidence],
-        "scores": [_rounded(score) for score in span.passage_scores],
+        "scores": [_rounded(score, digits=3) for score in span.passage_scores],
         "top": span.top_passage_index,
         "margin": _rounded(span.margin),
         "mass": _rounded(span.evidence_mass),
@@ -292,15 +293,16 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
 def _piece_json(piece: EvidencePiece, *, with_texts: bool) -> list[object]:
     """Passage, 1 for its title or 0 for its text, range, score; then id and text if the page lacks the passages."""
     position = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
-    return [*position, _rounded(piece.score), *(() if with_texts else (piece.passage_id, piece.text))]
+    return [*position, _rounded(piece.score, digits=3), *(() if with_texts else (piece.passage_id, piece.text))]
 
 
 def _range_json(chars: CharRange) -> list[int]:
     return [chars.char_start, chars.char_end]
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.3g}")
+def _rounded(value: float | None, *, digits: int = 6) -> float | None:
+    """With so many significant digits; six leave the two decimals that the page shows as other commands round them."""
+    return None if value is None else float(f"{value:.{digits}g}")
 
 
 def template(name: str) -> Template:

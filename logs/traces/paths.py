@@ -324,9 +324,10 @@ def guess_lines(guess: Guess, command: str) -> Iterator[str]:
         for path, why in listed:
             reason = f", refused: {why}" if why else ""
             yield f"  {path:<{width}}  in {len(candidates[path].said)} of {guess.rows}{reason}"
-        if not is_found:
-            taken[name] = candidates[good[0]].said if good else guess.found[name]
-        elif circle := _circle(guess.found[name], taken, name):
+        best: Mapping[int, Said] = candidates[good[0]].said if good else {}
+        is_found = is_found or 0 < len(best) <= len(guess.found[name])  # no path leads to more
+        taken.setdefault(name, best if good and not is_found else guess.found[name])
+        if is_found and (circle := _circle(guess.found[name], taken, name)):
             yield f"  what is found already is refused: {circle}"
             is_found = False
         if not is_found and good:

@@ -124,6 +124,12 @@ def test_a_column_of_another_type_is_refused_before_anything_is_audited():
     assert audited.sizes == []
 
 
+def test_columns_that_are_missing_are_named_with_the_keyword_for_all_of_them():
+    table = rows_of(1).rename_columns({"question": "query", "answer": "response"})
+    with pytest.raises(LogFormatError, match=r'these fields with columns=\{"question": \.\.\., "answer": \.\.\.\}$'):
+        next(audit(Audited()).batches(log_of(table), progress=False))
+
+
 def test_a_text_that_is_too_long_is_a_dead_letter_that_names_the_keyword():
     found = audit(Audited()).of(log_of(rows_of(1), max_text_chars=20), progress=False)
     assert found.dead_letters.column("message")[0].as_py().endswith("raise max_text_chars")

@@ -107,11 +107,21 @@ def test_column_that_is_needed_is_named_with_the_nearest(schema, options, proble
         map_of(schema, **options)
 
 
-@pytest.mark.parametrize("text", ["answer", "reply=response", "answer=a,answer=b", "=a", "awnser=response"])
-def test_mapping_that_is_none_is_an_error(text):
-    with pytest.raises(UsageError, match="--columns should") as caught:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("answer", "has: 'answer' without a column"),
+        ("reply=response", "has: 'reply'"),
+        ("response=answer", r"has: 'response'; did you mean answer=response\?"),
+        ("answer=a,answer=b", "has 'answer' twice"),
+        ("=a", "has: ''"),
+        ("=answer", "has: ''"),
+        ("awnser=response", r"has: 'awnser'; did you mean answer\?"),
+    ],
+)
+def test_mapping_that_is_none_is_an_error(text, problem):
+    with pytest.raises(UsageError, match=f"--columns should .*{problem}$"):
         parse_column_mapping(text)
-    assert ("has: 'awnser'; did you mean answer?" in str(caught.value)) == text.startswith("awnser")
 
 
 def test_extra_columns_must_have_one_type_in_all_files():

@@ -114,7 +114,7 @@ def found(pattern):
         ("hv/*/*.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
         ("hv/d?/[a-b].parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]), ("hv", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
         ("hv/", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
-        ("./hv/**/*.parquet", ["./hv/d1/a.parquet", "./hv/d2/b.parquet"]),
+        ("./hv/**/*.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]), (".//hv/d1/*.parquet", ["hv/d1/a.parquet"]),
         ("hv/**.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]), ("**/a.parquet", ["hv/d1/a.parquet"]),
         ("hv/d1/a.parquet", ["hv/d1/a.parquet"]), ("hv/d{1,2}/{a,b}.parquet", ["hv/d1/a.parquet", "hv/d2/b.parquet"]),
         ("hv/_tmp/*.parquet", ["hv/_tmp/c.parquet"]), ("hv/d1/_a.parquet", []), ("hv/d3/*.parquet", []),
@@ -166,12 +166,12 @@ def test_log_of_the_user_in_an_audits_directory_is_a_log(tmp_path, monkeypatch):
         Path("out", name).touch()
     for folder in ("out", "."):
         files = ArrowStorage().find(folder, suffix="{.jsonl,.json}")
-        assert [one.removeprefix("./") for one in files] == ["out/b.jsonl", "out/c.json", "out/logs/a.jsonl"]
+        assert files == ["out/b.jsonl", "out/c.json", "out/logs/a.jsonl"]
 
 
 @pytest.mark.usefixtures("tree")
 def test_links_that_lead_back_are_not_followed_for_ever():
-    assert found(".") == ["./hv/d1/a.parquet", "./hv/d2/b.parquet", "./real/d2/b.parquet"]
+    assert found(".") == ["hv/d1/a.parquet", "hv/d2/b.parquet", "real/d2/b.parquet"]
 
 
 @pytest.mark.parametrize("name", ["log[1].parquet", "*.parquet", "log?.parquet", "{a,log1}.parquet"])

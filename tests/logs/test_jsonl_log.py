@@ -119,7 +119,7 @@ def test_line_that_is_no_object_is_a_fault_of_its_row(line, problem, at, tmp_pat
 def test_file_without_any_object_is_of_another_format(tmp_path):
     for content in ("a,b\n1,2\n", "[{}]", json.dumps(log_row(0), indent=1), "\0"):
         (tmp_path / "log.jsonl").write_text(content)
-        with pytest.raises(LogFormatError, match=r"log\.jsonl' line at byte 0 should .*name that with --log-format"):
+        with pytest.raises(LogFormatError, match=r"log\.jsonl' line at byte 0 should .*--log-format.* import jsonl`$"):
             QALog(str(tmp_path / "log.jsonl"), JSONL).check()
     (tmp_path / "log.jsonl").write_bytes(gzip.compress(json.dumps(log_row(0)).encode()))
     with pytest.raises(LogFormatError, match=r"log\.jsonl' should be JSON lines, is gzipped; unpack it first"):

@@ -303,7 +303,7 @@ def test_file_with_fewer_rows_than_planned_is_an_error(tmp_path):
     [
         (Path.unlink, DataError, r"log\.parquet' is not there"),
         (lambda path: path.write_text('{"a": 1}'), LogFormatError,
-            r"log\.parquet.*does not begin like one.*--log-format"),
+            r"log\.parquet.*does not begin like one.*--log-format.*`attribeam import jsonl`$"),
         (lambda path: path.write_bytes(b""), LogFormatError,
             r"log\.parquet' .* is empty: 0 bytes; write it anew, or remove it$"),
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), DataError, r"log\.parquet.*footer is not"),

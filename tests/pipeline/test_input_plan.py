@@ -164,11 +164,14 @@ def _hold(directory):
         pass
 
 
-def test_a_directory_with_other_files_is_refused_and_left_alone(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match="other files"):
+@pytest.mark.parametrize(
+    ("name", "problem"), [("thesis.txt", "other files"), ("run_manifest.json", "an audit .* as --runner makes it")]
+)
+def test_a_directory_with_other_files_is_refused_and_left_alone(name, problem, tmp_path):
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(UsageError, match=f"holds {problem}; choose another directory$"):
         _hold(OutputDirectory(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_file_of_somebody_else_among_the_evidence_is_refused(tmp_path):

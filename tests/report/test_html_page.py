@@ -22,7 +22,7 @@ from attribeam.report.audited_answer import (
 )
 from attribeam.report.report_command import digest_lines, escape_markdown
 from attribeam.schemas import Passage
-from attribeam.schemas.run_manifest import CutPassages, RunManifest
+from attribeam.schemas.run_manifest import CutPassages, RunManifest, RunStatus
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & ' \" <!-- \u2028 ]]>"
 
@@ -110,6 +110,19 @@ def test_page_says_that_evidence_and_words_disagree(tmp_path, agrees):
     span = replace(supported_span(), evidence_agrees=agrees)
     audit = made_audit(tmp_path, record_ids=names, spans=dict.fromkeys(range(24), (span,)))
     assert ("Evidence and words disagree: for 24 of 24 claims" in audit.page()) is not agrees
+
+
+def test_a_score_has_the_digits_to_be_rounded_as_elsewhere(tmp_path):
+    """0.8250128 is 0.83 for ``attribeam show``; 0.825, its first three digits, is 0.82 in a browser."""
+    span = replace(supported_span(), support_score=0.8250128)
+    page = made_audit(tmp_path, record_ids=["ferry-0"], spans={0: (span,)}).page()
+    assert [f"{float(score):.2f}" for score in re.findall(r'"score":([0-9.]+)', page)] == ["0.83"]
+
+
+def test_page_of_a_stopped_audit_says_how_many_rows_it_shows(tmp_path):
+    audit = made_audit(tmp_path, status=RunStatus.INTERRUPTED)
+    max((audit.root / "_chunks").iterdir()).unlink()
+    assert "its status is “interrupted”. The page shows its finished chunks, 2 of 4 rows." in audit.page()
 
 
 def test_page_says_where_the_log_is_gone(tmp_path):

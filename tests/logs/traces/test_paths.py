@@ -145,6 +145,12 @@ def test_guess_on_rows_that_are_found_says_so():
     assert last == "every row is found already"
 
 
+def test_guess_names_no_path_that_leads_to_fewer_rows_than_are_found():
+    rows = [{"question" if n % 2 else "query": q, "contexts": [p], "answer": a} for n, (q, a, p) in enumerate(SAID)]
+    *_, last = guess_of(*rows, {"query": "How high is the tower?", "contexts": [], "answer": "40 metres."})
+    assert last == "import says what the other rows lack"
+
+
 def test_guess_passes_over_ids_labels_and_what_is_taken():
     rows = [
         {"rid": f"r-{number}", "ask": q, "hits": [p], "says": a, "lang": "in English", "when": "2026-11-20T10:00:00Z"}
