@@ -55,7 +55,7 @@ _BLOCK_BREAK = re.compile(
     r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
     r"|\n(?=[ \t]*(?:\*\*|__)?[^\W\d_][^\n:.!?*]{0,40}(?:\*\*|__)?:(?:\*\*|__)?[ \t]+\S)"  # before "Monday: closed"
     r"|\n(?=[ \t]*\\item\b)|</(?!(?:a|abbr|b|cite|code|em|i|q|s|small|span|strong|su[bp]|u)>)\w+>(?=\s*<\w)"
-    r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
+    r"|(?<=[.!?:;…。！？：；])[ \t\r]*\n"  # after the end of a sentence
     r"|(?<=\n)\n"
     r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
     r"|^[ \t]*(?:(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+)?(?:[^\w\s*_#|>-]{1,4}[ \t]*)?"

@@ -200,7 +200,7 @@ class _Citations:
         self.stated = hide_ranges(record.answer, parsed.marked)
         self._starts = [parsed.words[start].char_start for start in parsed.sentence_starts] if parsed.words else []
         self._marks = self._grouped([mark for mark in parsed.marks if not mark.closes])
-        references = passage_references(self.stated, len(record.passages))
+        references = passage_references(self.stated, record.passages)
         self._references = self._grouped([CitationMark(named.chars, (named.passage_index,)) for named in references])
         self._closing = [mark for mark in parsed.marks if mark.closes]
         self.cites = bool(parsed.marks or references)

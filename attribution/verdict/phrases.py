@@ -68,7 +68,45 @@ _OBJECT = (
 )
 _QUOTED_QUESTION = r"(?: \"[^\"]*\"| “[^”]*”)?"
 
+_SEARCHED = (
+    rf"(?:(?:through|at|in|into|over|across) )?(?:{SOURCE}|(?:(?:the|your|our|my|all|available|internal|relevant) )*"
+    r"(?:files?|docs|database|knowledge base|index|records|articles|web|internet|manuals?)\b)"
+    r"(?: (?:that )?you (?:provided|shared|uploaded))?"
+)
+_SEARCHING = _words("searching checking reviewing reading scanning analy[sz]ing examining browsing consulting looking")
+_I_SEARCHED = (
+    "i(?:'ve| have)? (?:just )?"
+    rf"(?:searched|checked|reviewed|read|scanned|analy[sz]ed|examined|consulted|looked) {_SEARCHED}"
+)
+_HIT = _words("documents? passages? sources? articles? results? match(?:es)? entr(?:y|ies) records? files? chunks?")
+_RELEVANT = "(?:(?:relevant|matching|related|possible|potentially|useful|other) )*"
+_HITS = (
+    r"(?:(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|several|some|a few|multiple|an?|the)"
+    rf" {_RELEVANT}{_HIT}"
+    rf"|(?:(?:some|the|an|the following) )?{_RELEVANT}(?:information|details|answers?)\b)"
+    r"(?: (?:(?:about|on|for|regarding|concerning|related to|relating to|matching|mentioning)"
+    rf" [^,.;:!?]{{1,60}}|to (?:answer )?(?:your|this|the) (?:question|query|search)|(?:in|from) {_SEARCHED})){{0,2}}"
+)
+_SEARCH = _pattern(
+    r"\W*(?:"
+    rf"(?:{_SEARCHING}|thinking|retrieving|fetching|processing|generating)\b[^!?…\n]{{0,80}}?(?:…|\.\.\.)"
+    rf"|{_SEARCHING} (?:the |your )?{_SEARCHED}"
+    rf"|{_I_SEARCHED}(?: for [^,.;:!?]{{1,60}})?(?:,? and (?:i )?found {_HITS})?"
+    rf"|(?:i(?:'ve| have)? )?(?:found|retrieved|used) {_HITS}|i was able to find {_HITS}"
+    rf"|\d+ {_RELEVANT}{_HIT} (?:found|retrieved|searched|used|consulted)"
+    rf"|{_HIT} (?:found|retrieved|searched|used|consulted|checked|reviewed)\s*: \d+(?: (?:out )?of \d+)?"
+    r"|(?:let(?:'s| us| me)|i(?:'ll| will)|(?:one|just a) (?:moment|second)\b[^.!?]{0,20} while i)"
+    rf" (?:(?:search|check|look|consult|review|read) {_SEARCHED}|(?:search|look) for|(?:check|look) (?:that|this|it)\b"
+    r"|see what i can find)[^.!?,;:]{0,60}"
+    r")\W*$",
+)
+"""How an answer says that it searches, and what it came upon: "I found 3 relevant documents."."""
+
 _CONNECTIVE = _pattern(
+    rf"\s*{_I_SEARCHED}(?: for [^,.;:!?]{{1,60}}?)?,? and (?:(?:i )?(?:found|(?:can )?see)\b(?: that\b)?)?",
+    rf"\s*(?:after|upon) {_SEARCHING} {_SEARCHED}\s*,(?= (?:i|it|here|there)\b)",
+    rf"\s*looking {_SEARCHED}\s*,",
+    r"\s*i (?:have )?found that\b",
     r"\s*[\"“(]*(?:(?:and|but|so) )?(?:(?:however|therefore|thus|hence|additionally|furthermore|moreover|overall"
     r"|nevertheless|unfortunately|sorry|finally|lastly|firstly|secondly|thirdly|first|second|third|next|then|also|so"
     r"|well)|in (?:addition|summary|conclusion|short|brief|sum|other words|general|this (?:case|context|regard))"
@@ -76,7 +114,9 @@ _CONNECTIVE = _pattern(
     r"|that (?:being )?said|as (?:mentioned|stated|noted|described)(?: (?:above|earlier|before|previously))?"
     r"|in a nutshell|(?:simply put|to put it (?:simply|briefly)|long story short)"
     r"|(?:the )?(?:bottom line|(?:key|main) takeaways?|(?:quick|short|final|direct) answer)(?: is)?|as far as i know"
-    r"|from what i can (?:see|tell|find)|based on (?:the above|this|your question)|as an ai(?: [\w-]+){0,3}"
+    r"|from what i can (?:see|tell|find)|(?:based on|according to)"
+    rf" (?:the above|this|your question|my (?:search|review|analysis|reading|research)(?: of {_SEARCHED})?)"
+    r"|as an ai(?: [\w-]+){0,3}"
     r"|no (?:worries|problem)|(?:hi|hello|hey|dear)(?: [\w.-]+){1,2}|(?:i'?m|i am) sorry|i apologi[sz]e"
     rf"|(?:to )?answer(?:ing)? (?:your|the|this) question{_QUOTED_QUESTION})\s*[,:]",
     r"\s*(?:please )?(?:note|remember|keep in mind|be aware) that\b",
@@ -132,7 +172,7 @@ _ANNOUNCED = _words(
 _ANNOUNCEMENT = _pattern(
     rf"(?:^|[,:;.!])\s*(?:so )?(?:{_HERE}|(?:the )?following (?:is|are)) (?:[^\s.:]+ ){{0,7}}?{_ANNOUNCED}\b[^.:!?]*"
     r"(?::|[.!]?\s*$)",
-    rf"(?:^|[,:;.!])\s*{_HERE}\b[^.:]*:",
+    rf"(?:^|[,:;.!])\s*(?:{_HERE}|i(?:'ve| have)? found (?:this|the following))\b[^.:]*:",
 )
 _LET_ME = _pattern(
     r"^\s*let(?:'s| us| me) (?:look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
@@ -245,9 +285,11 @@ def leads(sentence: str) -> Iterator[Span]:
 
 
 def announcements(sentence: str) -> Iterator[Span]:
-    """What announces the answer or a list: "Here is a summary:", "To reset it, follow these steps"."""
+    """What announces the answer or a list, or tells of a search: "Here is a summary:", "I found 3 documents"."""
     sentence = _lowered(sentence)
-    if not any(word in sentence for word in ("here", "below", "follow", "let")):
+    if _SEARCH.match(sentence):
+        yield 0, len(sentence)
+    if not any(word in sentence for word in ("here", "below", "follow", "let", "found this")):
         return
     yield from (match.span() for pattern in (_ANNOUNCEMENT, _LET_ME) for match in pattern.finditer(sentence))
     for match in _FOLLOW.finditer(sentence):
