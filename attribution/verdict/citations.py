@@ -104,10 +104,11 @@ class LiteralIndex:
 
 def comparable_units(text: str) -> list[str]:
     """The words of a text, or characters where the script has no spaces, in the form in which they are compared."""
+    text = visible(text)
     if text.isascii():
         return text.translate(_ASCII_UNITS).split()
     units: list[str] = []
-    for chunk in visible(text).split():
+    for chunk in text.split():
         if chunk.isascii():
             units += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
         else:

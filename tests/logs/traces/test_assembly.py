@@ -207,6 +207,12 @@ def test_messages_of_tools_serve_where_no_tool_has_a_span():
     ]
     found = row(ROOT._replace(input=talk), options=TraceOptions(tool_outputs=True))
     assert (found.question, found.passages) == ("Weather?", (Document("Rain.", "weather"),))
+    talk[-1]["content"] = '{"results": [{"id": "a", "content": "Rain."}, {"title": "Sky", "content": "Hail."}]}'
+    found = row(ROOT._replace(input=talk), options=TraceOptions(tool_outputs=True))
+    assert found.passages == (Document("Rain.", "weather", "a"), Document("Hail.", "Sky"))
+    talk[-1]["content"] = '{"celsius": 20}'
+    found = row(ROOT._replace(input=talk), options=TraceOptions(tool_outputs=True))
+    assert found.passages == (Document('{"celsius": 20}', "weather"),)
 
 
 def test_earlier_turns_stand_before_the_question_by_option():
