@@ -564,6 +564,10 @@ PROMPTS = {
     "example above": f"Context: Ships.\nQuestion: Who?\nAnswer: Me.\n\nContext: {LIT}\n\n{KEPT}\nQuestion: {ASKED}",
     "question above the example": f"Question: Who?\nContext: Ships.\nAnswer: Me.\n\nQuestion: {ASKED}\nContext: {LIT}"
     f"\n\n{KEPT}\nAnswer:",
+    "labels without a heading": f"Be short.\n\nSource 1:\n{LIT}\n\nSource 2:\n{KEPT}\n\nQuestion: {ASKED}",
+    "labels in one line": f"Context: [1] {LIT} [2] {KEPT}\n\nQuestion: {ASKED}",
+    "label behind the answer": f"Context:\n[1] {LIT}\n[2] {KEPT}\n\nQuestion: {ASKED}\n\nAnswer:\n[1]",
+    "heading above each": f"Question: {ASKED}\nContext: {LIT}\nContext: {KEPT}\nAnswer:",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
 }
 
@@ -591,6 +595,25 @@ def test_tags_say_id_and_title_of_a_passage(item):
         found = prompt_parts(prompt.format(text=LIT, asked=ASKED))
         assert found is not None
         assert [one[:3] for one in found.passages] == [(LIT, "Lamp", "a7")]
+
+
+@pytest.mark.parametrize(
+    "label", ["Source {} ({}):\n", "Source {} ({}): ", "[Document {}: {}]\n", "[doc {} | {}] ", "Document {} - {}\n"]
+)
+@pytest.mark.parametrize("heading", ["", "Sources:\n"])
+def test_labels_say_titles_of_passages(label, heading):
+    parts = f"{label.format(1, 'a.md')}{LIT}\n\n{label.format(2, '3 lamps')}{KEPT}"
+    found = prompt_parts(f"{heading}{parts}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one[:2] for one in found.passages] == [(LIT, "a.md"), (KEPT, "3 lamps")]
+    assert found.question == ASKED
+
+
+@pytest.mark.parametrize("text", ["He says [1] so. [2] Is it?", "[1] He says so. [3] It was lit, and it was kept."])
+def test_marks_within_a_line_that_are_no_labels_stay(text):
+    found = prompt_parts(f"Context: {text}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one.text for one in found.passages] == [text.removeprefix("[1] ") if "[3]" in text else text]
 
 
 def test_letters_that_are_longer_in_lower_case_shift_no_passage():
