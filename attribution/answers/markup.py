@@ -48,7 +48,8 @@ _COUNTERS = (
 )
 """Marks that number items, also within a line, where those of one kind count from 1."""
 _BLOCK_BREAK = re.compile(
-    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}\.?[.)][ \t]"  # before a mark
+    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~"  # before a mark
+    r"|(?:\*\*|__)?(?:\d{1,2}\.?[.)]|[a-z]\))[ \t]"
     rf"|\(\d{{1,2}}\)[ \t]|\d\ufe0f?\u20e3|[{_CIRCLED}]"
     r"|[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]))"
     r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row

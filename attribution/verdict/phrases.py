@@ -135,11 +135,27 @@ _CONNECTIVE = _pattern(
 _INTERJECTION = _pattern(
     r"\s*(?:certainly|absolutely|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?|great(?: question)?"
     r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
-    r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?|no problem|i understand[^.!?]{0,60}|glad to help)"
-    r"\s*(?:[!.,:]+|$)"
+    r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?"
+    r"|(?:best|regards|sincerely|cheers),(?: [\w-]+){1,3}(?=\s*[.!]?\s*$)|no problem"
+    r"|i understand[^.!?]{0,60}|glad to help)\s*(?:[!.,:]+|$)"
 )
 _OWN_WORDS = _words("information answers? steps? methods? recommendations? summary response list overview conclusion")
-_CITED = r"\[\^?\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]"
+_TEXT_KIND = _words(
+    r"leaflets? brochures? flyers? pamphlets? booklets? reports? recipes? timetables? schedules? forecasts?"
+    r" polic(?:y|ies) letters? e-?mails? messages? memos? diar(?:y|ies) guides? guidebooks? guidelines handbooks?"
+    r" manuals? notes? minutes rules regulations terms bulletins? prospectus(?:es)? finding\saids? program(?:me)?s?"
+    r" agendas? announcements? notices? releases? posts? blogs? (?:web)?pages? websites? entr(?:y|ies) reviews?"
+    r" summar(?:y|ies) abstracts? overviews? papers? columns? interviews? transcripts? catalog(?:ue)?s?"
+    r" lists? listings? tables? charts? menus? labels? adverts? advertisements? books? chapters? biograph(?:y|ies)"
+    r" obituar(?:y|ies) contracts? agreements? leases? warrant(?:y|ies) faqs? changelogs? specifications? syllabus"
+    r" newsletters? descriptions? captions?"
+)
+"""Kinds of texts, by which an answer may name its source."""
+_TEXT = (
+    rf"(?:the|this|that|these|those|your|our|their|its|his|her|my|(?:the )?[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_TEXT_KIND}\b"
+)
+_FILE = r"[\w-]+\.(?:pdf|docx?|md|txt|html?|pptx?|xlsx?|csv)"
+_CITED = rf"(?:\[\^?\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\]|(?:the (?:file|document) )?[\"“`'*]*{_FILE}[\"”`'*]*(?!\w))"
 _LEAD = _pattern(
     r"(?<!\w)(?:(?:based|judging|going|relying|drawing) (?:(?:solely|only|purely|mainly|strictly|primarily) )?"
     rf"(?:up)?(?:on|by|from)|according to|(?:as )?per|as (?:{_SAID}|seen)(?: (?:in|by|on|from))?"
@@ -151,6 +167,7 @@ _LEAD = _pattern(
     rf"(?<!\w)it is (?:also )?{_SAID}(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:it|they) {_ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:according to|based on|as per|per|see|from) {_CITED}(?:(?:,|,? and) {_CITED})*\s*,?",
+    rf"(?<!\w)(?:according to|based on|as per) {_TEXT}\s*,",
     rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
     rf"(?:\s*\([^()]{{0,60}}\))?,? {_ADVERBS}{_REPORTS}(?!\w){_OBJECT}",
     rf"\(\s*(?:(?:refs?|references?|see|from|source)\.?:?\s*)?(?:as {_SAID} in )?"
@@ -159,7 +176,7 @@ _LEAD = _pattern(
 )
 _NAMES_SOURCE = re.compile(
     "passage|document|source|excerpt|snippet|paragraph|reference|context|text|search|article|story|information|data"
-    r"|content|material|json|instruction|author|record|provided|given|\[\^?\d|it\s|they|above|earlier|previously"
+    r"|content|material|json|instruction|author|record|provided|given|\[\^?\d|it\s|\.[a-z]|according|based|as\sper|they|above|earlier|previously"
 )
 """A cheap test without which ``_LEAD`` cannot match."""
 
@@ -240,6 +257,7 @@ _OFFER = _pattern(
     rf"^[\s_(]*(?:note: )?th(?:is|e) (?:above )?{_OF_A_MACHINE} (?:(?:was|is|has been|may have been|may be) )?"
     r"(?:automatically )?(?:ai[- ])?(?:generated|created|written|produced)(?: (?:by|using|with|from)"
     r" (?:an? )?(?:ai|artificial intelligence|(?:large )?language model)\b[^.!?]*| automatically\b[^.!?]*|$)",
+    r"^\W*(?:generated|answered|written|powered) by (?:an? )?(?:ai|(?:chat)?gpt)\b[^.!?]*",
     rf"^[\s_(]*(?:note: )?ai[- ]generated(?: {_OF_A_MACHINE})?(?: (?:may|might|can|could) [^.!?]*)?[\s_.!)]*$",
     r"^\s*(?:\w+ )?(?:ai|chatbots?|(?:ai|language) (?:models?|assistants?)) (?:can|may|might) make mistakes\b[^.!?]*",
     r"^\s*(?:please |always )?(?:verify|double-check|check|review)(?: all| any)? (?:important|critical|key)"
@@ -364,22 +382,8 @@ _WRITTEN = "(?:mentioned|stated|specified)"
 _DOCUMENTS = rf"(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}"
 """Sources, without the names that are often those of things an answer tells of."""
 
-_TEXT_KIND = _words(
-    r"leaflets? brochures? flyers? pamphlets? booklets? reports? recipes? timetables? schedules? forecasts?"
-    r" polic(?:y|ies) letters? e-?mails? messages? memos? diar(?:y|ies) guides? guidebooks? guidelines handbooks?"
-    r" manuals? notes? minutes rules regulations terms bulletins? prospectus(?:es)? finding\saids? program(?:me)?s?"
-    r" agendas? announcements? notices? releases? posts? blogs? (?:web)?pages? websites? entr(?:y|ies) reviews?"
-    r" summar(?:y|ies) abstracts? overviews? papers? columns? interviews? transcripts? catalog(?:ue)?s?"
-    r" lists? listings? tables? charts? menus? labels? adverts? advertisements? books? chapters? biograph(?:y|ies)"
-    r" obituar(?:y|ies) contracts? agreements? leases? warrant(?:y|ies) faqs? changelogs? specifications? syllabus"
-    r" newsletters? descriptions? captions?"
-)
-"""Kinds of texts, by which an answer may name its source."""
 _SUBORDINATORS = ("and", "but", "as", "since", "because", "though", "that")
 _CLAUSE_BEGINS = "|".join([r"^\W{0,3}", r"(?<=[,;:(—–]\s)", *(rf"(?<=\b{word}\s)" for word in _SUBORDINATORS)])
-_TEXT = (
-    rf"(?:the|this|that|these|those|your|our|their|its|his|her|my|(?:the )?[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_TEXT_KIND}\b"
-)
 _AS_SUBJECT = (
     rf"(?:{_CLAUSE_BEGINS}){_TEXT}(?: (?:about|by|for|from|of|on) (?:[\w-]+ ){{0,3}}?[\w-]+)?{_BRACKETS},?"
     r"(?: (?:also|still|itself|themselves|alone|however,?|simply|unfortunately,?))*"

@@ -263,7 +263,8 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     answer = _answer(tree, paths)
     parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
     if parts is not None:
-        passages, asked = parts.passages, parts.asked(asked)
+        is_roots = paths.question or (tree.root is not None and tree.root.input)
+        passages, asked = parts.passages, parts.asked(asked if is_roots else None) or asked
     models = [span.model for span in tree.spans if span.model and span.role is Role.MODEL]
     moment = None if tree.root is None else tree.root.ended_at or tree.root.started_at
     row = TraceRow(

@@ -70,6 +70,10 @@ def test_breaks_that_were_escaped_once_too_often_end_blocks(answer, blocks):
     assert [" ".join(one.of(hide_markup(answer)).split()) for one in block_ranges(answer)] == blocks
 
 
+def test_items_with_letters_are_blocks():
+    assert texts("a) Mix it\nb) Bake it") == ["a) Mix it", "b) Bake it"]
+
+
 def test_line_break_after_a_sentence_ends_a_block():
     assert texts("It rained.\nIt stopped\nat noon.") == ["It rained.", "It stopped\nat noon."]
 

@@ -312,6 +312,12 @@ ANSWERS = {
     "message chunks": [{"type": "AIMessageChunk", "content": "Ad"}, {"type": "AIMessageChunk", "content": "a."}],
     "stream as the server sent it": 'event: delta\ndata: {"choices": [{"delta": {"content": "Ad"}}]}\n\n'
         'data: {"choices": [{"delta": {"content": "a."}}]}\n\ndata: [DONE]\n\n',
+    "stream of ollama": [{"message": {"role": "assistant", "content": "Ad"}, "done": False},
+        {"message": {"role": "assistant", "content": "a."}, "done": False},
+        {"message": {"role": "assistant", "content": ""}, "done": True}],
+    "stream of JSON in lines": '{"response": "Ad", "done": false}\n{"response": "a.", "done": true}\n',
+    "stream of converse": [{"messageStart": {"role": "assistant"}}, {"contentBlockDelta": {"delta": {"text": "Ada"}}},
+        {"contentBlockDelta": {"delta": {"text": "."}}}, {"messageStop": {"stopReason": "end_turn"}}],
     "stream of events": [{"type": "message_start", "message": {}}, {"type": "content_block_delta",
         "delta": {"type": "text_delta", "text": "Ada."}}, {"type": "message_stop"}],
     "quotes kept in an object": {"answer": "Ada."},
