@@ -39,7 +39,7 @@ LIST_KEYS = (
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = words("document node doc kwargs payload entity properties _source text_resource")
+_INNER_KEYS = words("document segment node doc kwargs payload entity properties _source text_resource")
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
 _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
 _COLUMN_TITLES = ("title", "titles")
@@ -82,7 +82,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """
     value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
-        return _labelled(value) or ((Document(value),) if value.strip() else None)
+        return _all_tagged(value) or _labelled(value) or ((Document(value),) if value.strip() else None)
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -182,6 +182,8 @@ def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, .
 
 def _of_text(text: str) -> Document:
     value = parsed(text)
+    if text.startswith("Document(") and isinstance(listed := opened_text(f"[{text}]"), list):
+        value = listed[0]
     if isinstance(value, dict) and value.keys() <= _BESIDE_TEXT and (document := document_of(value)) and document.text:
         return document
     return Document(unprinted(text, _PRINTED_DOCUMENT))
@@ -537,6 +539,15 @@ def _by_labels(lines: Sequence[str], first: str) -> tuple[Document, ...]:
         title = label["title"] or label["inner"] or label["line"]
         documents.append(Document(text, title) if text else Document(label["line"]))
     return tuple(document for document in documents if document.text)
+
+
+def _all_tagged(text: str) -> tuple[Document, ...]:
+    """The documents in the tags that a text is nothing but; none where it is something else, or one such tag."""
+    items = [*_elements(text, _ITEM)]
+    ends = [0, *(opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items)]
+    starts = [*(opened.start() for opened, _ in items), len(text)]
+    is_all = len(items) > 1 and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+    return _split(text) if is_all else ()
 
 
 def _labelled(text: str) -> tuple[Document, ...]:

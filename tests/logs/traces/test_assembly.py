@@ -219,8 +219,8 @@ def test_question_of_a_prompt_counts_where_the_root_was_given_nothing():
     first = Span("t", "1", "root", Role.MODEL, started_at=1, input="Classify: who?", output="keeper")
     prompt = "Context:\nAda lit the lamp.\n\nQuestion: Who lit it?"
     last = Span("t", "2", "root", Role.MODEL, started_at=2, input=prompt, output="Ada.")
-    for given, question in ((None, "Who lit it?"), ("Who?", "Who?")):
-        found = row(ROOT._replace(input=given), first, last)
+    for of_root, question in ((None, "Who lit it?"), ("Who?", "Who?")):
+        found = row(ROOT._replace(input=of_root), first, last)
         assert (found.question, texts(found), found.answer) == (question, ["Ada lit the lamp."], "Ada.")
 
 

@@ -648,6 +648,18 @@ def test_text_that_numbers_its_passages_is_these(text):
     ]  # fmt: skip
 
 
+def test_text_of_nothing_but_tags_is_their_documents():
+    items = f'<doc id="a">{LIT}</doc>', f'<doc id="b">{KEPT}</doc>'
+    assert [one[:3] for one in documents_of("\n".join(items))] == [(LIT, None, "a"), (KEPT, None, "b")]
+    for text in (items[0], f"Two: {items[0]} {items[1]}"):
+        assert [one.text for one in documents_of(text)] == [text]
+
+
+def test_document_that_python_printed_is_read():
+    printed = f"Document(metadata={{'source': 'a.md'}}, page_content={LIT!r})", f"Document(page_content={LIT!r})"
+    assert [one[:3] for one in documents_of([*printed])] == [(LIT, None, "a.md"), (LIT, None, None)]
+
+
 @pytest.mark.parametrize(
     "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss."]
 )
