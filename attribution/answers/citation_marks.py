@@ -57,7 +57,7 @@ _QUOTES = re.compile(r"[「‹«](?P<inner>[^「」‹›«»\n]{1,40})[」›»
 _BRACES = re.compile(r"\{\{(?P<inner>[^{}\n]{1,100})\}\}|\{(?P<single>[^{}\n]{1,60})\}")
 _ANGLES = re.compile(r"<{1,2}\|?(?P<inner>[^\s<>|/](?:[^<>|\n]{0,100}[^\s<>|])?)\|?>{1,2}")
 _TAG = re.compile(
-    r"<(?P<tag>sup|cite|cit|citation|ref|reference|sources?|src|doc|document|passage|chunk|footnote|fn|small|em|i|a|span)\b(?P<with>[^<>]*)>"
+    r"<(?P<tag>sup|cite|cit|citations?|refs?|references?|sources?|src|doc|document|passage|chunk|footnote|fn|small|em|i|a|span)\b(?P<with>[^<>]*)>"
     r"(?P<inner>(?:[^<]|<(?!/(?P=tag)\b)[^<>]*>){1,300}?)</(?P=tag)>",
     re.IGNORECASE,
 )

@@ -38,7 +38,8 @@ class Mark:
 
 _MOST_CODE_POINTS = 300
 _LABEL = (
-    rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?(?:{SOURCE_WORDS})(?:\(s\))?"
+    rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?"
+    rf"(?:{SOURCE_WORDS}|(?:retrieved|taken|adapted) from)(?:\(s\))?"
     r"(?: used| cited| documents?| files?)?"
 )
 _MUCH = r"(?:info(?:rmation)?|details?|reading|guidance)"

@@ -195,7 +195,7 @@ def unspoken_ranges(answer: str) -> tuple[CharRange, ...]:
 
     What is never closed runs to the end, and what was never opened begins with the answer.
     """
-    if not any(sign in answer for sign in ("<", "[", "~~", "Action:")):
+    if not any(sign in answer for sign in ("<", "[", "~~", "Action:", "Thought:")):
         return ()
     opened = _THOUGHT_END.match(answer)
     first = _UNSPOKEN.search(answer)

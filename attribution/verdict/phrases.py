@@ -130,7 +130,8 @@ _CONNECTIVE = _pattern(
     rf"\s*(?:the )?answer to (?:your|the|this) question{_QUOTED_QUESTION}(?: is(?: that)?\b)?",
     r"\s*the answer is that\b",
     r"\s*(?:but )?i(?:'m| am) afraid(?: that)?,?(?= )",
-    r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
+    r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip"
+    r"|(?:ai )?assistant|ai|(?:chat)?bot)\s*:",
 )
 _INTERJECTION = _pattern(
     r"\s*(?:certainly|absolutely|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?|great(?: question)?"
@@ -192,7 +193,7 @@ _ANNOUNCEMENT = _pattern(
     rf"(?:^|[,:;.!])\s*(?:{_HERE}|i(?:'ve| have)? found (?:this|the following))\b[^.:]*:",
 )
 _LET_ME = _pattern(
-    r"^\s*let(?:'s| us| me) (?:look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
+    r"^\s*let(?:'s| us| me) (?:think|look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
     r"[^.!?,;:]{0,60}[.:!]\s*$"
 )
 _FOLLOW = _pattern(
@@ -240,7 +241,8 @@ _OFFER = _pattern(
     r"(?<!\w)(?:could|can|would) you (?:please )?(?:provide|clarify|specify|share)\b",
     r"(?<!\w)please (?:provide|share|clarify|specify|rephrase|ask) "
     r"(?:me|more|further|additional|another|a (?:new|different|more)|the|your|any)\b",
-    r"(?<!\w)is there anything else\b",
+    r"(?<!\w)(?:is there|if you (?:need|have|want)) anything else\b",
+    r"(?<!\w)i (?:do not|don't) have (?:any )?personal (?:opinions?|feelings?|experiences?|beliefs?|preferences?)\b",
     r"(?<!\w)(?:happy|glad) to help\b",
     r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
     r"^\s*(?:if you need (?:any |some )?|for )(?:more|further|additional|other)"

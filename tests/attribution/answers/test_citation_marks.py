@@ -151,6 +151,7 @@ ENDS = [
     "kettle.pdf, house_rules.md", "https://help.example.com/hours", "📄 kettle.pdf (p. 3)", "— kettle.pdf, p. 3",
     "Citations: [1] [2]", "Source(s): Document 1, Document 2", "¹ Kettle Guide, p. 3\n² kettle.pdf",
     "[1] kettle.pdf - Kettle Guide\n[2] house_rules.md", "(Page not specified)",
+    "Retrieved from: Kettle Guide (score 0.87)", "<citations>1, 2</citations>",
     "Further reading:\n* [Kettles](https://example.org/k)", "Footnotes:\n[1] Kettle Guide",
     "Sources:\n【1】 Kettle Guide\n【2】 House Rules",
 ]  # fmt: skip

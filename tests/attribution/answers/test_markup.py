@@ -213,6 +213,7 @@ def test_cells_and_values_know_what_they_are_about(answer, labels):
         ("It is <b>blue</b>.", "It is <b>blue</b>."),
         ("It is ~~red~~ <del>and big</del>blue, ~3 kg and ~4 m.", "It is  blue, ~3 kg and ~4 m."),
         ("Action: none\nIt is blue.", "Action: none\nIt is blue."),
+        ("Thought: look\nFinal Answer: blue", "Final Answer: blue"),
         ("Thought: look\nAction: find\nFinal Answer: blue", "Final Answer: blue"),
     ],
 )
