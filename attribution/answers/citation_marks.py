@@ -57,7 +57,7 @@ _QUOTES = re.compile(r"[「‹«](?P<inner>[^「」‹›«»\n]{1,40})[」›»
 _BRACES = re.compile(r"\{\{(?P<inner>[^{}\n]{1,100})\}\}|\{(?P<single>[^{}\n]{1,60})\}")
 _ANGLES = re.compile(r"<{1,2}\|?(?P<inner>[^\s<>|/](?:[^<>|\n]{0,100}[^\s<>|])?)\|?>{1,2}")
 _TAG = re.compile(
-    r"<(?P<tag>sup|cite|cit|citation|ref|reference|sources?|src|doc|document|passage|chunk|footnote|fn|small|em|i|a|span)\b(?P<with>[^<>]*)>"
+    r"<(?P<tag>sup|cite|cit|citations?|refs?|references?|sources?|src|doc|document|passage|chunk|footnote|fn|small|em|i|a|span)\b(?P<with>[^<>]*)>"
     r"(?P<inner>(?:[^<]|<(?!/(?P=tag)\b)[^<>]*>){1,300}?)</(?P=tag)>",
     re.IGNORECASE,
 )
@@ -166,8 +166,8 @@ def citation_marks(answer: str, passages: Sequence[Passage] = ()) -> tuple[Citat
 
     Numbers count from 1, or from 0 in an answer that cites a 0; where the answer lists its sources by number, its own
     list says what a number means. They are ids of passages where all of them are, or where one is larger than the count
-    of passages. Nothing in code is a mark, and an answer that would be nothing but marks has none apart from those that
-    say "source": it may be what was asked for.
+    of passages; then those that are no ids still count. Nothing in code is a mark, and an answer that would be nothing
+    but marks has none apart from those that say "source": it may be what was asked for.
     """
     return _Marks(answer, PassageNames(passages)).marks()
 
@@ -200,8 +200,8 @@ class _Marks:
                 runs.append([mark])
         own = {key: value for entries in self._sources.lists for key, value in entries.items()}
         from_zero = any(0 in mark.pointers.numbers for mark in marks)
-        bare = [number for mark in marks if mark.kinds == PointerKind.NUMBER for number in mark.pointers.numbers]
-        by_id = all(map(self._names.with_id, bare)) or max(bare, default=0) > self._names.count
+        plain = [mark.pointers.numbers for mark in marks if PointerKind.TOKEN not in mark.kinds]
+        by_id = self._names.are_ids([number for numbers in plain for number in numbers])
         return tuple(
             CitationMark(
                 CharRange(mark.start, mark.end),
@@ -243,9 +243,9 @@ class _Marks:
     def _disjoint(self) -> list[Mark]:
         """Ascending; of marks that overlap the one that begins first, the longer one of two that begin together."""
         marks = [
-            *self._sources.source_lists(), *self._sources.footnotes(), *self._sources.source_sentences(),
-            *self._tokens(), *self._tags(), *self._raised(), *self._brackets(), *self._sources.lines(),
-            *self._sources.trailing(),
+            *self._sources.source_lists(), *self._sources.tables(), *self._sources.footnotes(),
+            *self._sources.source_sentences(), *self._tokens(), *self._tags(), *self._raised(), *self._brackets(),
+            *self._sources.lines(), *self._sources.trailing(),
         ]  # fmt: skip
         kept: list[Mark] = []
         for mark in sorted(marks, key=lambda mark: (mark.start, -mark.end)):

@@ -63,25 +63,32 @@ class PassageReference:
     passage_index: int
 
 
-def passage_references(answer: str, passage_count: int) -> tuple[PassageReference, ...]:
+def passage_references(answer: str, passages: Sequence[Passage]) -> tuple[PassageReference, ...]:
     """Every passage that the answer names by number, ascending; answers count from 1.
 
-    A phrase that names several ("passages 1 and 3") gives one reference for each, with the same characters.
-    Numbers without a passage are left out.
+    Numbers are ids where all of them are, or where one is larger than the count of passages. A phrase that names
+    several ("passages 1 and 3") gives one reference for each, with the same characters. Numbers without a passage are
+    left out.
     """
-    references = []
+    named, names = list[tuple[CharRange, list[int], bool]](), PassageNames(passages)
     for match in _references(answer):
         ordinal = (match["ordinal"] or "").lower()
-        numbers: list[int] = [passage_count] if ordinal == "last" else []
+        numbers: list[int] = [names.count] if ordinal == "last" else []
         if ordinal in _ORDINALS:
             numbers = [_ORDINALS.index(ordinal) + 1]
         elif ordinal != "last":
             for first, last in _REFERENCE_NUMBERS.findall(match.group()):
                 start, end = int(first), int(last or first)
                 numbers += range(start, min(end, start + _MOST_REFERENCES) + 1)
-        chars = CharRange(*match.span())
-        references += [PassageReference(chars, number - 1) for number in numbers if 1 <= number <= passage_count]
-    return tuple(references)
+        named.append((CharRange(*match.span()), numbers, not ordinal))
+    by_id = names.are_ids([number for _, numbers, may_be_id in named if may_be_id for number in numbers])
+    return tuple(
+        PassageReference(chars, index)
+        for chars, numbers, may_be_id in named
+        for number in numbers
+        for index in (names.with_id(number) if by_id and may_be_id else ()) or (number - 1,)
+        if 0 <= index < names.count
+    )
 
 
 def reference_ranges(answer: str) -> tuple[CharRange, ...]:
@@ -188,6 +195,9 @@ _ITEMS = re.compile(
             r"(?: (?:numbers?|given|provided|specified|available))*(?= *$)|(?:citation|source|reference|page) needed"
             r"|cite_start(?= *$)"
             r"|seite nicht angegeben|ebd\.?|ebenda|a\. ?a\. ?O\.|ibid\.?|op\. ?cit\.?|loc\. ?cit\.?|same source)",
+            r"(?P<sure>(?:confidence|relevance|similarity|certainty|score|rank)(?: score)?\s*[:=]?\s*"
+            r"(?:(?:very )?(?:high|medium|moderate|low)|\d+(?:\.\d+)?%?)"
+            r"|(?:high|medium|moderate|low) confidence)(?![\w%])",
             r"(?P<dagger>(?P<before>\d{1,5})(?::(?P<inner>\d{1,4}))?†(?P<behind>[^,;†]*))",
             r"(?P<turn>turn\d+(?:search|view|news|file|image|fetch)(?P<turned>\d+))",
             r"(?P<address>(?:https?|ftp|s3|gs|file|abfss?|doi|urn|hdl|arxiv|chrome):(?://)?[^\s<>\"\]]*[^\s<>\"\].,;)]"
@@ -216,6 +226,9 @@ _ITEMS = re.compile(
     ),
     re.IGNORECASE,
 )
+_ID_LABEL = re.compile(r"\w*?(?<![^\W_])(?:ids?|kb)\b|.*\bid\b", re.IGNORECASE)
+_SYSTEM_LEAD = re.compile(r"[A-Z][\w -]{1,30}?\s*[:>›|]\s*")
+"""What a source is kept in: "Confluence: Setup", where a passage is called "Setup"."""
 _FREE_WITH_PLACE = re.compile(
     rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))",
 )
@@ -263,6 +276,9 @@ class PassageNames:
             return lead.end(), Pointers(PointerKind.SOURCE)
         if name := self._name(text, position):
             return name
+        system = None if position else _SYSTEM_LEAD.match(text)
+        if system and self._name(text, system.end()):
+            return system.end(), Pointers(PointerKind(0))
         lead = LEAD.match(text, position)
         if lead is None:
             if match := _ITEMS.match(text, position):
@@ -295,6 +311,8 @@ class PassageNames:
         match match.lastgroup:
             case "void":
                 return Pointers(PointerKind.VOID)
+            case "sure":
+                return Pointers(PointerKind(0))
             case "dagger":
                 named = self._by_name(match["behind"].strip()) or self.with_id(int(match["before"]))
                 inner = (int(match["inner"]),) if match["inner"] else ()
@@ -313,7 +331,7 @@ class PassageNames:
                 ends = (self._by_name("".join(words[first:])) for first in range(0, len(words), 2))
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
-                return self._labelled(match["labelled"])
+                return self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
             case "place":
                 return Pointers(PointerKind.PLACE)
             case "author":
@@ -330,11 +348,11 @@ class PassageNames:
                 digits = re.sub(r"[^\d–-]", "", numbered[2]) if numbered and not named else ""
                 return Pointers(PointerKind.TOKEN, named, _numbers(digits))
 
-    def _labelled(self, text: str) -> Pointers:
-        if len(text) == 1 and text.isalpha():
-            return Pointers(PointerKind.LABEL, numbers=(ord(text) - ord("A") + 1,))
+    def _labelled(self, text: str, *, is_id: bool) -> Pointers:
         named = self._by_name(text) or self._with_ids(text)
-        is_id = named or text[:1] == "0" or not re.match(r"\^?\d{1,4}(?![\w.:@-]*[^\W\d])", text)
+        if len(text) == 1 and text.isalpha():
+            return Pointers(PointerKind.LABEL, named, () if named else (ord(text) - ord("A") + 1,))
+        is_id = is_id or text[:1] == "0" or not re.match(r"\^?\d{1,4}(?![\w.:@-]*[^\W\d])", text)
         return Pointers(PointerKind.LABEL, named, () if is_id and text != "0" else _numbers(text))
 
     def _by_name(self, text: str) -> tuple[int, ...]:
@@ -372,6 +390,13 @@ class PassageNames:
     def with_id(self, number: int) -> tuple[int, ...]:
         """The passage with this number as its id, unless the ids only count the passages."""
         return self._numeric_ids.get(str(number), ())
+
+    def are_ids(self, numbers: Sequence[int]) -> bool:
+        """Whether the numbers of an answer are ids: all of them are, or one is larger than the count of passages.
+
+        Numbers of such an answer that are no ids still count the passages, and so do all numbers of another.
+        """
+        return all(map(self.with_id, numbers)) or max(numbers, default=0) > self.count
 
     def has_in_text(self, text: str) -> bool:
         """Whether a passage says this in its text, word by word."""
@@ -412,7 +437,9 @@ def _names_of(passage: Passage) -> Iterator[tuple[str, PointerKind]]:
         whole = (text or "").strip().casefold()
         for part in (whole, whole.split("/")[-1]):
             for name in (part, _FILE_ENDING.sub("", part)):
-                if len(name) <= 1 or not any(map(str.isalpha, name)):
+                if (len(name) <= 1 and name != (passage.passage_id or "").casefold()) or not any(
+                    map(str.isalpha, name)
+                ):
                     continue
                 if name.replace(" ", "").isalpha():
                     yield name, PointerKind.TITLE

@@ -38,7 +38,8 @@ class Mark:
 
 _MOST_CODE_POINTS = 300
 _LABEL = (
-    rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?(?:{SOURCE_WORDS})(?:\(s\))?"
+    rf"(?:(?:primary|main|original|cited|information|data|my|the|all)\s+)?"
+    rf"(?:{SOURCE_WORDS}|(?:retrieved|taken|adapted) from)(?:\(s\))?"
     r"(?: used| cited| documents?| files?)?"
 )
 _MUCH = r"(?:info(?:rmation)?|details?|reading|guidance)"
@@ -60,6 +61,7 @@ _SOURCE_SENTENCE = re.compile(
 )
 _SENDS = re.compile(r"visit|go to|check", re.IGNORECASE)
 """What sends the reader to an address, which the answer then claims."""
+_COUNT_OF_SOURCES = re.compile(r"\d+ (?:out )?of \d+")
 _SENTENCE_STOP = re.compile(r"[.!?](?=\s+[A-Z\[(]|\s*$)")
 _HEADING = re.compile(
     rf"^[ \t#>*_=📚🔗📄📖-]{{0,20}}+(?:\d+[.)][ \t]*)?(?:(?:{_LABEL}|bibliograph(?:y|ie)|bibliograf[íi]a|works cited"
@@ -67,6 +69,13 @@ _HEADING = re.compile(
     r"|(?P<weak>notes?|documents?|links?|anmerkungen))[ \t]*[*_:：]*[ \t]*[:：]?[*_]*[ \t]*$",
     re.MULTILINE | re.IGNORECASE,
 )
+_TABLE = re.compile(r"^[ \t]*\|.+\n(?:[ \t]*\|.*(?:\n|\Z)){2,}(?=\s*\Z)", re.MULTILINE)
+_ABOUT_SOURCES = re.compile(
+    rf"(?P<source>{_LABEL})|(?:cited )?(?:documents?|docs?|titles?|names?|files?|file ?names?|pages?|sections?|links?"
+    r"|urls?|ids?|no\.?|nr\.?|#|number|index|scores?|relevance|type|authors?|year|date)?",
+    re.IGNORECASE,
+)
+"""What heads a column of a table of sources."""
 _RULE_LINE = re.compile(r"[ \t]*(?:[-*_=—][ \t]*){3,}$")
 _ITEM = re.compile(
     r"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{1,12}\^?\]:?|【\d+】|\(?\d{1,3}[.):\]]"
@@ -129,6 +138,26 @@ class SourceLines:
             else:
                 self.lists.append({match["number"]: pointers})
                 yield Mark(match.start(), match.end(), replace(NOTHING, named=pointers.named), "list")
+
+    def tables(self) -> Iterator[Mark]:
+        """A table at the end that only lists sources: its heads say so, or marks above it have the numbers of its rows.
+
+        One of its rows at least must name a passage.
+        """
+        for match in _TABLE.finditer(self._text):
+            lines = self._answer[match.start() : match.end()].splitlines()
+            head, *rows = ([cell.strip(" \t*_`") for cell in line.strip(" \t|").split("|")] for line in lines)
+            heads = [_ABOUT_SOURCES.fullmatch(cell) for cell in head]
+            listed = {row[0].strip("[]^()."): self._entry_of_row(row) for row in rows}
+            named = [index for pointers in listed.values() for index in pointers.named]
+            is_cited = any(number and f"[{number}]" in self._text[: match.start()] for number in listed)
+            if all(heads) and named and (is_cited or any(column and column["source"] for column in heads)):
+                self.lists.append(listed)
+                yield Mark(match.start(), match.end(), replace(NOTHING, named=tuple(dict.fromkeys(named))), "list")
+
+    def _entry_of_row(self, cells: list[str]) -> Pointers:
+        entries = (self._entry(cell) for cell in cells)
+        return next((entry for entry in entries if entry and entry.named), NOTHING)
 
     def footnotes(self) -> Iterator[Mark]:
         """The last lines of an answer, each with a number that marks a text above them: "[1] Handbook, 2024, p. 3"."""
@@ -202,6 +231,8 @@ class SourceLines:
                     pointers = Pointers(PointerKind.ADDRESS, tuple(dict.fromkeys(named)))
                 if pointers is None and _is_title(shown) and not match["lead"].lower().startswith("see"):
                     pointers = Pointers(PointerKind.TITLE, self._named_at_start(shown))
+                if _COUNT_OF_SOURCES.fullmatch(shown):
+                    pointers = NOTHING
                 if pointers is not None and (pointers.named or not _SENDS.search(match["lead"])):
                     stop = match.start("rest") + min(end + 1, len(rest))
                     yield Mark(match.start(), stop, pointers, "source")

@@ -1,7 +1,8 @@
 """The parts of an answer that a parser should not see, such as markdown and HTML, and the breaks between its blocks.
 
 Inline code is shielded: nothing in it counts as a mark. Fenced code gives one block per line; a fence around text, a
-table or JSON is markup. What a model thinks before it answers, and its calls of tools, are no answer and not seen.
+table or JSON is markup. What a model thinks before it answers, its calls of tools, and struck-out text are no answer
+and not seen.
 
 A table is a run of lines with bars, tabs or, in a code fence that says so, commas; HTML tables have tags. JSON may be
 cut off at its end, and may have single quotes.
@@ -23,9 +24,7 @@ from attribeam.schemas import CharRange, ClaimKind
 _VISIBLE = re.compile(r"\S")
 _HTML_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]*(?:\s[^<>]*)?/?>")
 _HTML_TAG_OR_COMMENT = re.compile(_HTML_TAG.pattern + r"|<!--.*?-->", re.DOTALL)
-_HTML_ENTITY = re.compile(
-    r"&(?:amp|lt|gt|quot|apos|nbsp|ndash|mdash|hellip|[lr][sd]quo|middot|bull|deg|times|euro|#\d{1,6}|#x[0-9a-fA-F]{1,6});"
-)
+_HTML_ENTITY = re.compile(r"&(?:[a-z]{2,6}|#\d{1,6}|#x[0-9a-fA-F]{1,6});")
 _LINK_END = re.compile(r"\]\([^()\s]*\)")
 _LINK_START = re.compile(r"!?\[(?=[^\[\]\n]*\]\([^()\s]*\))")
 _TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?$", re.MULTILINE)
@@ -36,7 +35,7 @@ _MARKS = re.compile(
 )
 _LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,2}[.)]|[a-z]\))[ \t]+(?=\S)", re.MULTILINE)
 _INLINE_NUMBER = re.compile(r"(?<=[.!?:;])[ \t]+(\d{1,2})[.)][ \t]+(?=[^\W\d_])")
-_UNSEEN_AROUND_WORD = re.compile(rf"(?<!\S)[{INVISIBLE}]+|[{INVISIBLE}]+(?!\S)")
+_UNSEEN_AROUND_WORD = re.compile(rf"\x1b\[[\d;]*[A-Za-z]|(?<!\S)[{INVISIBLE}]+|[{INVISIBLE}]+(?!\S)")
 _CIRCLED = "①-⑳❶-❿➀-➓"
 _COUNTERS = (
     re.compile(r"(?<!\S)\((?P<number>\d{1,2})\)(?=\s+[^\W\d_])"),
@@ -49,13 +48,14 @@ _COUNTERS = (
 )
 """Marks that number items, also within a line, where those of one kind count from 1."""
 _BLOCK_BREAK = re.compile(
-    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~|(?:\*\*|__)?\d{1,2}\.?[.)][ \t]"  # before a mark
+    r"\n(?=[ \t]*(?:\r?\n|[-*+•‣▪][ \t]|#{1,6}[ \t]|>|```|~~~"  # before a mark
+    r"|(?:\*\*|__)?(?:\d{1,2}\.?[.)]|[a-z]\))[ \t]"
     rf"|\(\d{{1,2}}\)[ \t]|\d\ufe0f?\u20e3|[{_CIRCLED}]"
     r"|[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]))"
     r"|\n(?=[^\n|]*\|)|(?<=\|)[ \t\r]*\n"  # around a table's row
     r"|\n(?=[ \t]*(?:\*\*|__)?[^\W\d_][^\n:.!?*]{0,40}(?:\*\*|__)?:(?:\*\*|__)?[ \t]+\S)"  # before "Monday: closed"
     r"|\n(?=[ \t]*\\item\b)|</(?!(?:a|abbr|b|cite|code|em|i|q|s|small|span|strong|su[bp]|u)>)\w+>(?=\s*<\w)"
-    r"|(?<=[.!?:;。！？：；])[ \t\r]*\n"  # after the end of a sentence
+    r"|(?<=[.!?:;…。！？：；])[ \t\r]*\n"  # after the end of a sentence
     r"|(?<=\n)\n"
     r"|^[ \t]*#{1,6}[ \t][^\n]*\n"  # after a heading
     r"|^[ \t]*(?:(?:[-*+•‣▪]|\d{1,2}[.)])[ \t]+)?(?:[^\w\s*_#|>-]{1,4}[ \t]*)?"
@@ -64,6 +64,19 @@ _BLOCK_BREAK = re.compile(
     r"|(?:(?<=^No[.!])|(?<=^Yes[.!]))[ \t]+(?=[^\W\d_])",
     re.MULTILINE,
 )
+
+
+_ESCAPED_BREAK = re.compile(
+    r"(?:(?<=[.!?:;…\"])(?<!(?<!\w)[A-Za-z]:)|(?<=\\n)|(?<=[^\s\\])(?=(?:\\r)?\\n(?:\\n|[^a-z])))(?:\\r)?\\n"
+    r"|\\(?=\")|\\u[0-9a-fA-F]{4}"
+)
+
+
+def _unescaped(answer: str) -> str:
+    """A text that was escaped once too often, with line breaks for its "\\n" and blanks for backslashes, as long."""
+    if "\\" not in answer or "\n" in answer.strip():
+        return answer
+    return _ESCAPED_BREAK.sub(lambda found: ("\n" if found[0][-1] == "n" else " ").rjust(len(found[0])), answer)
 
 
 def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
@@ -75,7 +88,7 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     and the like where they count from 1.
     """
     code = inline_code(answer)
-    text = hide_ranges(shield_code(answer, code), marks)
+    text = hide_ranges(_unescaped(shield_code(answer, code)), marks)
     for unseen in (structured_text(answer).signs, unspoken_ranges(answer)):
         text = hide_ranges(text, unseen)
     if "\\" in text or "$" in text:
@@ -144,7 +157,7 @@ def block_ranges(answer: str) -> tuple[CharRange, ...]:
 
     A sentence never crosses a block's end; a line break inside a sentence does not end a block.
     """
-    text = shield_code(answer, inline_code(answer))
+    text = _unescaped(shield_code(answer, inline_code(answer)))
     ends = {match.end() for match in _BLOCK_BREAK.finditer(text)}
     for fence in fenced_code(answer):
         ends.update(index + 1 for index in range(fence.char_start, fence.char_end) if answer[index] == "\n")
@@ -153,7 +166,7 @@ def block_ranges(answer: str) -> tuple[CharRange, ...]:
         ends.update((chars.char_start, chars.char_end))
     breaks = sorted({0, len(answer), *ends})
     return tuple(
-        CharRange(start, end) for start, end in pairwise(breaks) if start < end and not answer[start:end].isspace()
+        CharRange(start, end) for start, end in pairwise(breaks) if start < end and not text[start:end].isspace()
     )
 
 
@@ -169,6 +182,7 @@ _UNSPOKEN = re.compile(
     rf"<(?P<tag>{_THOUGHT})\b[^<>]*>.*?(?:</(?P=tag)>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)|\[TOOL_CALLS\][^\n]*"
     r"|(?:<\|start\|>\w*)?<\|channel\|>(?!final)\w+[^<]*<\|message\|>.*?(?:<\|(?:end|call|return)\|>|(?=<\|start)|\Z)"
     r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)|(?:<\|start\|>assistant)?(?:<\|channel\|>final)?<\|[a-z_]{3,20}\|>"
+    r"|(?<!~)~~(?=[^\s~])[^~\n]{1,300}(?<=\S)~~(?!~)|<(?P<struck>del|s|strike)\b[^<>]*>[^<>]{1,300}</(?P=struck)>"
     r"|^(?:Thought|Action|Action Input|Observation):(?=.*^(?:Action|Final Answer):).*?(?=^Final Answer:|\Z)",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
@@ -177,11 +191,11 @@ _THOUGHT_END = re.compile(rf".*?</(?:{_THOUGHT})>", re.DOTALL | re.IGNORECASE)
 
 @lru_cache(maxsize=64)
 def unspoken_ranges(answer: str) -> tuple[CharRange, ...]:
-    """What a model thinks before it answers, its calls of tools and tokens of its chat format, ascending.
+    """What a model thinks before it answers, calls of tools, tokens of its chat format, struck-out text, ascending.
 
     What is never closed runs to the end, and what was never opened begins with the answer.
     """
-    if not any(sign in answer for sign in ("<", "[", "Action:")):
+    if not any(sign in answer for sign in ("<", "[", "~~", "Action:", "Thought:")):
         return ()
     opened = _THOUGHT_END.match(answer)
     first = _UNSPOKEN.search(answer)
@@ -197,7 +211,7 @@ _MATH = re.compile(
     re.DOTALL,
 )
 _LATEX_SIGN = re.compile(
-    r"\\(?:text\w*|math(?:rm|bf|it|sf)|boxed|fbox|mbox|emph|operatorname|(?:sub)*section\*?)\s*(?=\{)|\\(?=[%$&#_])"
+    r"(?<=\d)~|\\(?:text\w*|math(?:rm|bf|it|sf)|boxed|fbox|mbox|emph|operatorname|(?:sub)*section\*?)\s*(?=\{)|\\(?=[%$&#_])"
     r"|\\(?:begin|end)\{\w+\*?\}(?:\{[^{}]*\})?|\\(?:item|left|right|quad|qquad|displaystyle)\b|\\[,;:! ()\[\]\\]"
     r"|[{}$]"
 )

@@ -15,8 +15,10 @@ from functools import lru_cache
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
-INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
-"""What no reader sees, for a set of characters: soft hyphens, marks without width and of direction, and the like."""
+INVISIBLE = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+)
+"""What no reader sees, for a set of characters: controls, soft hyphens, marks without width or of direction."""
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _FRACTION_BEHIND_DIGIT = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
@@ -27,7 +29,7 @@ def plain_text(text: str) -> str:
     Case is kept, and "1½" becomes "1 1⁄2".
     """
     if text.isascii():
-        return text
+        return visible(text)
     text = _FRACTION_BEHIND_DIGIT.sub(" ", _INVISIBLE.sub("", text))
     plain = _BEYOND_ASCII.sub(_plain_character, unicodedata.normalize("NFKD", text))
     return unicodedata.normalize("NFC", plain)
@@ -42,7 +44,7 @@ def _plain_character(match: re.Match[str]) -> str:
 
 def visible(text: str) -> str:
     """The text without what no reader sees."""
-    return text if text.isascii() else _INVISIBLE.sub("", text)
+    return text if text.isascii() and text.isprintable() else _INVISIBLE.sub("", text)
 
 
 FUNCTION_WORDS = frozenset(

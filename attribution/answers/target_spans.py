@@ -150,7 +150,7 @@ _BOLD_LABEL = re.compile(
     re.MULTILINE,
 )
 _MOST_WORDS_OF_LABEL = 8
-_ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORECASE)
+ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORECASE)
 
 
 _LIST_NUMBER = re.compile(r"(?<=[.:;!?)] )\(?(\d{1,2})[.)](?=\s+\S)")
@@ -173,7 +173,7 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
         words = words_in(parsed, CharRange(match.start("label"), match.end()))
         count = len(match["label"].split())
         has_subject = not subjects.isdisjoint(map(base_label, parsed.dependency_labels[words.start : words.stop]))
-        may_state = count > 2 and _ASKING.match(match["label"]) is None
+        may_state = count > 2 and ASKING.match(match["label"]) is None
         if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and has_subject):
             labels.append(words)
     structure = structured_text(answer)

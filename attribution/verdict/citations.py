@@ -104,10 +104,11 @@ class LiteralIndex:
 
 def comparable_units(text: str) -> list[str]:
     """The words of a text, or characters where the script has no spaces, in the form in which they are compared."""
+    text = visible(text)
     if text.isascii():
         return text.translate(_ASCII_UNITS).split()
     units: list[str] = []
-    for chunk in visible(text).split():
+    for chunk in text.split():
         if chunk.isascii():
             units += (chunk.lower(),) if chunk.isalnum() else chunk.translate(_ASCII_UNITS).split()
         else:
@@ -200,7 +201,7 @@ class _Citations:
         self.stated = hide_ranges(record.answer, parsed.marked)
         self._starts = [parsed.words[start].char_start for start in parsed.sentence_starts] if parsed.words else []
         self._marks = self._grouped([mark for mark in parsed.marks if not mark.closes])
-        references = passage_references(self.stated, len(record.passages))
+        references = passage_references(self.stated, record.passages)
         self._references = self._grouped([CitationMark(named.chars, (named.passage_index,)) for named in references])
         self._closing = [mark for mark in parsed.marks if mark.closes]
         self.cites = bool(parsed.marks or references)

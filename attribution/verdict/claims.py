@@ -29,8 +29,15 @@ from attribeam.attribution.answers.markup import (
     replace_ranges,
     structured_text,
 )
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, has_letter_or_digit, sentence_bounds, words_in
-from attribeam.attribution.answers.target_spans import is_content_word, label_words, words_range
+from attribeam.attribution.answers.parsed_answer import (
+    ParsedAnswer,
+    base_label,
+    has_letter_or_digit,
+    label_scheme,
+    sentence_bounds,
+    words_in,
+)
+from attribeam.attribution.answers.target_spans import ASKING, is_content_word, label_words, words_range
 from attribeam.attribution.verdict import phrases
 from attribeam.attribution.verdict.texts import word_set
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, QARecord, SpanKind, TargetSpan
@@ -177,7 +184,7 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
             if kind is ClaimKind.REFUSAL:
                 refused.append(region)
         is_item = range_overlapping(chars, nesting) and not _has_verb(tags)
-        if is_item or range_overlapping(chars, headings):
+        if is_item or (range_overlapping(chars, headings) and not _states(parsed, range(start, end), chars.of(text))):
             kinds[start:end] = [ClaimKind.HEADING] * (end - start)
     structure = structured_text(answer)
     for part, kind in zip(structure.parts, structure.kinds, strict=True):
@@ -225,6 +232,17 @@ def _sentence_regions(
 
 def _has_verb(tags: Sequence[str]) -> bool:
     return not {"VERB", "AUX"}.isdisjoint(tags)
+
+
+def _states(parsed: ParsedAnswer, words: range, heading: str) -> bool:
+    """Whether a heading is a statement, with a verb and its subject: "The pump weighs 3 kg", but not "How it works"."""
+    if ASKING.match(heading) or phrases.is_question(heading):
+        return False
+    root = next(word for word in words if parsed.dependency_heads[word] == word)
+    below = [word for word in words if parsed.dependency_heads[word] == root]
+    subjects = label_scheme(parsed.label_scheme).subject_labels
+    has_subject = not subjects.isdisjoint(base_label(parsed.dependency_labels[word]) for word in below)
+    return has_subject and _has_verb([parsed.universal_tags[word] for word in (root, *below)])
 
 
 def _words_beginning_in(parsed: ParsedAnswer, region: CharRange, within: range) -> range:

@@ -68,7 +68,45 @@ _OBJECT = (
 )
 _QUOTED_QUESTION = r"(?: \"[^\"]*\"| “[^”]*”)?"
 
+_SEARCHED = (
+    rf"(?:(?:through|at|in|into|over|across) )?(?:{SOURCE}|(?:(?:the|your|our|my|all|available|internal|relevant) )*"
+    r"(?:files?|docs|database|knowledge base|index|records|articles|web|internet|manuals?)\b)"
+    r"(?: (?:that )?you (?:provided|shared|uploaded))?"
+)
+_SEARCHING = _words("searching checking reviewing reading scanning analy[sz]ing examining browsing consulting looking")
+_I_SEARCHED = (
+    "i(?:'ve| have)? (?:just )?"
+    rf"(?:searched|checked|reviewed|read|scanned|analy[sz]ed|examined|consulted|looked) {_SEARCHED}"
+)
+_HIT = _words("documents? passages? sources? articles? results? match(?:es)? entr(?:y|ies) records? files? chunks?")
+_RELEVANT = "(?:(?:relevant|matching|related|possible|potentially|useful|other) )*"
+_HITS = (
+    r"(?:(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|several|some|a few|multiple|an?|the)"
+    rf" {_RELEVANT}{_HIT}"
+    rf"|(?:(?:some|the|an|the following) )?{_RELEVANT}(?:information|details|answers?)\b)"
+    r"(?: (?:(?:about|on|for|regarding|concerning|related to|relating to|matching|mentioning)"
+    rf" [^,.;:!?]{{1,60}}|to (?:answer )?(?:your|this|the) (?:question|query|search)|(?:in|from) {_SEARCHED})){{0,2}}"
+)
+_SEARCH = _pattern(
+    r"\W*(?:"
+    rf"(?:{_SEARCHING}|thinking|retrieving|fetching|processing|generating)\b[^!?…\n]{{0,80}}?(?:…|\.\.\.)"
+    rf"|{_SEARCHING} (?:the |your )?{_SEARCHED}"
+    rf"|{_I_SEARCHED}(?: for [^,.;:!?]{{1,60}})?(?:,? and (?:i )?found {_HITS})?"
+    rf"|(?:i(?:'ve| have)? )?(?:found|retrieved|used) {_HITS}|i was able to find {_HITS}"
+    rf"|\d+ {_RELEVANT}{_HIT} (?:found|retrieved|searched|used|consulted)"
+    rf"|{_HIT} (?:found|retrieved|searched|used|consulted|checked|reviewed)\s*: \d+(?: (?:out )?of \d+)?"
+    r"|(?:let(?:'s| us| me)|i(?:'ll| will)|(?:one|just a) (?:moment|second)\b[^.!?]{0,20} while i)"
+    rf" (?:(?:search|check|look|consult|review|read) {_SEARCHED}|(?:search|look) for|(?:check|look) (?:that|this|it)\b"
+    r"|see what i can find)[^.!?,;:]{0,60}"
+    r")\W*$",
+)
+"""How an answer says that it searches, and what it came upon: "I found 3 relevant documents."."""
+
 _CONNECTIVE = _pattern(
+    rf"\s*{_I_SEARCHED}(?: for [^,.;:!?]{{1,60}}?)?,? and (?:(?:i )?(?:found|(?:can )?see)\b(?: that\b)?)?",
+    rf"\s*(?:after|upon) {_SEARCHING} {_SEARCHED}\s*,(?= (?:i|it|here|there)\b)",
+    rf"\s*looking {_SEARCHED}\s*,",
+    r"\s*i (?:have )?found that\b",
     r"\s*[\"“(]*(?:(?:and|but|so) )?(?:(?:however|therefore|thus|hence|additionally|furthermore|moreover|overall"
     r"|nevertheless|unfortunately|sorry|finally|lastly|firstly|secondly|thirdly|first|second|third|next|then|also|so"
     r"|well)|in (?:addition|summary|conclusion|short|brief|sum|other words|general|this (?:case|context|regard))"
@@ -76,7 +114,9 @@ _CONNECTIVE = _pattern(
     r"|that (?:being )?said|as (?:mentioned|stated|noted|described)(?: (?:above|earlier|before|previously))?"
     r"|in a nutshell|(?:simply put|to put it (?:simply|briefly)|long story short)"
     r"|(?:the )?(?:bottom line|(?:key|main) takeaways?|(?:quick|short|final|direct) answer)(?: is)?|as far as i know"
-    r"|from what i can (?:see|tell|find)|based on (?:the above|this|your question)|as an ai(?: [\w-]+){0,3}"
+    r"|from what i can (?:see|tell|find)|(?:based on|according to)"
+    rf" (?:the above|this|your question|my (?:search|review|analysis|reading|research)(?: of {_SEARCHED})?)"
+    r"|as an ai(?: [\w-]+){0,3}"
     r"|no (?:worries|problem)|(?:hi|hello|hey|dear)(?: [\w.-]+){1,2}|(?:i'?m|i am) sorry|i apologi[sz]e"
     rf"|(?:to )?answer(?:ing)? (?:your|the|this) question{_QUOTED_QUESTION})\s*[,:]",
     r"\s*(?:please )?(?:note|remember|keep in mind|be aware) that\b",
@@ -90,16 +130,33 @@ _CONNECTIVE = _pattern(
     rf"\s*(?:the )?answer to (?:your|the|this) question{_QUOTED_QUESTION}(?: is(?: that)?\b)?",
     r"\s*the answer is that\b",
     r"\s*(?:but )?i(?:'m| am) afraid(?: that)?,?(?= )",
-    r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip)\s*:",
+    r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip"
+    r"|(?:ai )?assistant|ai|(?:chat)?bot)\s*:",
 )
 _INTERJECTION = _pattern(
     r"\s*(?:certainly|absolutely|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?|great(?: question)?"
     r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
-    r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?|no problem|i understand[^.!?]{0,60}|glad to help)"
-    r"\s*(?:[!.,:]+|$)"
+    r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?"
+    r"|(?:best|regards|sincerely|cheers),(?: [\w-]+){1,3}(?=\s*[.!]?\s*$)|no problem"
+    r"|i understand[^.!?]{0,60}|glad to help)\s*(?:[!.,:]+|$)"
 )
 _OWN_WORDS = _words("information answers? steps? methods? recommendations? summary response list overview conclusion")
-_CITED = r"\[\^?\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*\]"
+_TEXT_KIND = _words(
+    r"leaflets? brochures? flyers? pamphlets? booklets? reports? recipes? timetables? schedules? forecasts?"
+    r" polic(?:y|ies) letters? e-?mails? messages? memos? diar(?:y|ies) guides? guidebooks? guidelines handbooks?"
+    r" manuals? notes? minutes rules regulations terms bulletins? prospectus(?:es)? finding\saids? program(?:me)?s?"
+    r" agendas? announcements? notices? releases? posts? blogs? (?:web)?pages? websites? entr(?:y|ies) reviews?"
+    r" summar(?:y|ies) abstracts? overviews? papers? columns? interviews? transcripts? catalog(?:ue)?s?"
+    r" lists? listings? tables? charts? menus? labels? adverts? advertisements? books? chapters? biograph(?:y|ies)"
+    r" obituar(?:y|ies) contracts? agreements? leases? warrant(?:y|ies) faqs? changelogs? specifications? syllabus"
+    r" newsletters? descriptions? captions?"
+)
+"""Kinds of texts, by which an answer may name its source."""
+_TEXT = (
+    rf"(?:the|this|that|these|those|your|our|their|its|his|her|my|(?:the )?[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_TEXT_KIND}\b"
+)
+_FILE = r"[\w-]+\.(?:pdf|docx?|md|txt|html?|pptx?|xlsx?|csv)"
+_CITED = rf"(?:\[\^?\d{{1,3}}(?:\s*[,;–-]\s*\d{{1,3}})*\]|(?:the (?:file|document) )?[\"“`'*]*{_FILE}[\"”`'*]*(?!\w))"
 _LEAD = _pattern(
     r"(?<!\w)(?:(?:based|judging|going|relying|drawing) (?:(?:solely|only|purely|mainly|strictly|primarily) )?"
     rf"(?:up)?(?:on|by|from)|according to|(?:as )?per|as (?:{_SAID}|seen)(?: (?:in|by|on|from))?"
@@ -111,6 +168,7 @@ _LEAD = _pattern(
     rf"(?<!\w)it is (?:also )?{_SAID}(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:it|they) {_ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:according to|based on|as per|per|see|from) {_CITED}(?:(?:,|,? and) {_CITED})*\s*,?",
+    rf"(?<!\w)(?:according to|based on|as per) {_TEXT}\s*,",
     rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
     rf"(?:\s*\([^()]{{0,60}}\))?,? {_ADVERBS}{_REPORTS}(?!\w){_OBJECT}",
     rf"\(\s*(?:(?:refs?|references?|see|from|source)\.?:?\s*)?(?:as {_SAID} in )?"
@@ -119,7 +177,7 @@ _LEAD = _pattern(
 )
 _NAMES_SOURCE = re.compile(
     "passage|document|source|excerpt|snippet|paragraph|reference|context|text|search|article|story|information|data"
-    r"|content|material|json|instruction|author|record|provided|given|\[\^?\d|it\s|they|above|earlier|previously"
+    r"|content|material|json|instruction|author|record|provided|given|\[\^?\d|it\s|\.[a-z]|according|based|as\sper|they|above|earlier|previously"
 )
 """A cheap test without which ``_LEAD`` cannot match."""
 
@@ -132,10 +190,10 @@ _ANNOUNCED = _words(
 _ANNOUNCEMENT = _pattern(
     rf"(?:^|[,:;.!])\s*(?:so )?(?:{_HERE}|(?:the )?following (?:is|are)) (?:[^\s.:]+ ){{0,7}}?{_ANNOUNCED}\b[^.:!?]*"
     r"(?::|[.!]?\s*$)",
-    rf"(?:^|[,:;.!])\s*{_HERE}\b[^.:]*:",
+    rf"(?:^|[,:;.!])\s*(?:{_HERE}|i(?:'ve| have)? found (?:this|the following))\b[^.:]*:",
 )
 _LET_ME = _pattern(
-    r"^\s*let(?:'s| us| me) (?:look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
+    r"^\s*let(?:'s| us| me) (?:think|look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
     r"[^.!?,;:]{0,60}[.:!]\s*$"
 )
 _FOLLOW = _pattern(
@@ -183,7 +241,8 @@ _OFFER = _pattern(
     r"(?<!\w)(?:could|can|would) you (?:please )?(?:provide|clarify|specify|share)\b",
     r"(?<!\w)please (?:provide|share|clarify|specify|rephrase|ask) "
     r"(?:me|more|further|additional|another|a (?:new|different|more)|the|your|any)\b",
-    r"(?<!\w)is there anything else\b",
+    r"(?<!\w)(?:is there|if you (?:need|have|want)) anything else\b",
+    r"(?<!\w)i (?:do not|don't) have (?:any )?personal (?:opinions?|feelings?|experiences?|beliefs?|preferences?)\b",
     r"(?<!\w)(?:happy|glad) to help\b",
     r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
     r"^\s*(?:if you need (?:any |some )?|for )(?:more|further|additional|other)"
@@ -200,6 +259,7 @@ _OFFER = _pattern(
     rf"^[\s_(]*(?:note: )?th(?:is|e) (?:above )?{_OF_A_MACHINE} (?:(?:was|is|has been|may have been|may be) )?"
     r"(?:automatically )?(?:ai[- ])?(?:generated|created|written|produced)(?: (?:by|using|with|from)"
     r" (?:an? )?(?:ai|artificial intelligence|(?:large )?language model)\b[^.!?]*| automatically\b[^.!?]*|$)",
+    r"^\W*(?:generated|answered|written|powered) by (?:an? )?(?:ai|(?:chat)?gpt)\b[^.!?]*",
     rf"^[\s_(]*(?:note: )?ai[- ]generated(?: {_OF_A_MACHINE})?(?: (?:may|might|can|could) [^.!?]*)?[\s_.!)]*$",
     r"^\s*(?:\w+ )?(?:ai|chatbots?|(?:ai|language) (?:models?|assistants?)) (?:can|may|might) make mistakes\b[^.!?]*",
     r"^\s*(?:please |always )?(?:verify|double-check|check|review)(?: all| any)? (?:important|critical|key)"
@@ -245,9 +305,11 @@ def leads(sentence: str) -> Iterator[Span]:
 
 
 def announcements(sentence: str) -> Iterator[Span]:
-    """What announces the answer or a list: "Here is a summary:", "To reset it, follow these steps"."""
+    """What announces the answer or a list, or tells of a search: "Here is a summary:", "I found 3 documents"."""
     sentence = _lowered(sentence)
-    if not any(word in sentence for word in ("here", "below", "follow", "let")):
+    if _SEARCH.match(sentence):
+        yield 0, len(sentence)
+    if not any(word in sentence for word in ("here", "below", "follow", "let", "found this")):
         return
     yield from (match.span() for pattern in (_ANNOUNCEMENT, _LET_ME) for match in pattern.finditer(sentence))
     for match in _FOLLOW.finditer(sentence):
@@ -322,22 +384,8 @@ _WRITTEN = "(?:mentioned|stated|specified)"
 _DOCUMENTS = rf"(?!(?:\w+ ){{0,2}}(?:author|story|data|content|material|instructions|records?)\b){SOURCE}"
 """Sources, without the names that are often those of things an answer tells of."""
 
-_TEXT_KIND = _words(
-    r"leaflets? brochures? flyers? pamphlets? booklets? reports? recipes? timetables? schedules? forecasts?"
-    r" polic(?:y|ies) letters? e-?mails? messages? memos? diar(?:y|ies) guides? guidebooks? guidelines handbooks?"
-    r" manuals? notes? minutes rules regulations terms bulletins? prospectus(?:es)? finding\saids? program(?:me)?s?"
-    r" agendas? announcements? notices? releases? posts? blogs? (?:web)?pages? websites? entr(?:y|ies) reviews?"
-    r" summar(?:y|ies) abstracts? overviews? papers? columns? interviews? transcripts? catalog(?:ue)?s?"
-    r" lists? listings? tables? charts? menus? labels? adverts? advertisements? books? chapters? biograph(?:y|ies)"
-    r" obituar(?:y|ies) contracts? agreements? leases? warrant(?:y|ies) faqs? changelogs? specifications? syllabus"
-    r" newsletters? descriptions? captions?"
-)
-"""Kinds of texts, by which an answer may name its source."""
 _SUBORDINATORS = ("and", "but", "as", "since", "because", "though", "that")
 _CLAUSE_BEGINS = "|".join([r"^\W{0,3}", r"(?<=[,;:(—–]\s)", *(rf"(?<=\b{word}\s)" for word in _SUBORDINATORS)])
-_TEXT = (
-    rf"(?:the|this|that|these|those|your|our|their|its|his|her|my|(?:the )?[\w-]+'s) (?:[\w-]+ ){{0,2}}?{_TEXT_KIND}\b"
-)
 _AS_SUBJECT = (
     rf"(?:{_CLAUSE_BEGINS}){_TEXT}(?: (?:about|by|for|from|of|on) (?:[\w-]+ ){{0,3}}?[\w-]+)?{_BRACKETS},?"
     r"(?: (?:also|still|itself|themselves|alone|however,?|simply|unfortunately,?))*"

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import chain, islice
 
 from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Phrase, Range, other_form
+from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import (
     CURRENCY_CODE,
@@ -275,7 +276,7 @@ class _Spellings:
     """What the words of one answer are read as."""
 
     def __init__(self, parsed: ParsedAnswer, answer: str, matcher: ValueMatcher) -> None:
-        self._parsed, self._answer, self._matcher = parsed, answer, matcher
+        self._parsed, self._answer, self._matcher = parsed, hide_markup(answer, parsed.marked), matcher
         self._passages = _Passages(matcher.passages)
         self._starts = [word.char_start for word in parsed.words]
 

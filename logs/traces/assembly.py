@@ -263,7 +263,8 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     answer = _answer(tree, paths)
     parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
     if parts is not None:
-        passages, asked = parts.passages, parts.asked(asked)
+        is_roots = paths.question or (tree.root is not None and tree.root.input)
+        passages, asked = parts.passages, parts.asked(asked if is_roots else None) or asked
     models = [span.model for span in tree.spans if span.model and span.role is Role.MODEL]
     moment = None if tree.root is None else tree.root.ended_at or tree.root.started_at
     row = TraceRow(
@@ -432,19 +433,25 @@ def _tool_outputs(tree: Tree) -> Iterator[Document]:
     """What tools returned: their spans, or else the messages of tools after the last question."""
     tools = [span for span in tree.spans if span.role is Role.TOOL]
     for span in tools:
-        results = documents_of(span.output) or ()
-        if span.output and str(span.output).strip() and (not results or any(item.text is None for item in results)):
-            results = (Document(json.dumps(span.output, ensure_ascii=False, default=str)),)
-        for item in results:
-            yield item._replace(title=item.title or span.name or None, passage_id=item.passage_id or span.span_id)
+        for item in _returned(span.output, span.name):
+            yield item._replace(passage_id=item.passage_id or span.span_id)
     if not tools:
         talks = (span.input for span in tree.spans if span.role in _SPEAKING and messages_of(span.input) is not None)
         yield from tool_passages(text for asked in map(question_of, talks) if asked for text in asked.tool_texts)
 
 
 def tool_passages(messages: Iterable[Message]) -> Iterator[Document]:
-    """What tools said in a conversation, each text once."""
-    yield from dict.fromkeys(Document(message.text, message.name) for message in messages if message.text.strip())
+    """What tools said in a conversation, each document once; a text in JSON may hold several."""
+    yield from dict.fromkeys(item for message in messages for item in _returned(message.text, message.name))
+
+
+def _returned(output: object, tool: str | None) -> Iterator[Document]:
+    """The documents in what a tool returned, else all of it as one, called by its tool where they have no title."""
+    results = documents_of(output) or ()
+    if output and str(output).strip() and (not results or any(item.text is None for item in results)):
+        whole = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+        results = (Document(whole),)
+    yield from (item._replace(title=item.title or tool or None) for item in results)
 
 
 def document_of_trace(tree: Tree) -> dict[str, object]:

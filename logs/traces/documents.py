@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from attribeam.logs.columns import words
@@ -39,7 +39,7 @@ LIST_KEYS = (
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = words("document node doc kwargs payload entity properties _source text_resource")
+_INNER_KEYS = words("document segment node doc kwargs payload entity properties _source text_resource")
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
 _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
 _COLUMN_TITLES = ("title", "titles")
@@ -82,7 +82,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """
     value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
-        return tuple(map(Document, _labelled(value))) or ((Document(value),) if value.strip() else None)
+        return _all_tagged(value) or _labelled(value) or ((Document(value),) if value.strip() else None)
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -182,6 +182,8 @@ def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, .
 
 def _of_text(text: str) -> Document:
     value = parsed(text)
+    if text.startswith("Document(") and isinstance(listed := opened_text(f"[{text}]"), list):
+        value = listed[0]
     if isinstance(value, dict) and value.keys() <= _BESIDE_TEXT and (document := document_of(value)) and document.text:
         return document
     return Document(unprinted(text, _PRINTED_DOCUMENT))
@@ -307,7 +309,7 @@ _ASKED = _tag("question|query|user_question|user_query")
 _HEADING = re.compile(
     r"[ \t]*+(?P<level>#{1,6}[ \t]*+)?(?P<bold>\*\*)?(?:"
     r"(?P<passages>(?:[^:\n]{0,200}\bfollowing[ \t]+)?(?:(?:relevant|retrieved|reference|supporting|provided)[ \t]+)?"
-    r"(?:contexts?|documents|passages|sources|excerpts|search results|context information|knowledge base|background))"
+    r"(?:contexts?|documents|passages?|sources|excerpts|search results|context information|knowledge base|background))"
     r"|(?P<question>(?:user(?:'s)?[ \t]+)?(?:question|query)|q)|(?P<answer>(?:helpful |final |your )?answer)"
     r"|(?:user|human|assistant|response|instructions?|(?:chat |conversation )?history)"
     r")(?:(?:\*\*)?[ \t]*:[ \t]*(?:\*\*)?(?P<rest>.*)|(?(level)(?:\*\*)?|(?(bold)\*\*|(?!)))[ \t]*)",
@@ -320,10 +322,16 @@ _REQUEST = re.compile(r"\buse the following\b", re.IGNORECASE)
 _DASHES = re.compile(r"-{8,}[ \t]*")
 _RULE = re.compile(r"[ \t]*+(?:-{3,}|={3,}|\*{3,})[ \t]*")
 _LABEL = re.compile(
-    r"[ \t]*+(?:\[\d{1,3}\]:?|\d{1,3}[.)]|\[?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3}\]?[ \t]*:?)"
+    r"[ \t]*+(?:\[\d{1,3}\]:?|\d{1,3}[.)]"
+    r"|(?P<word>(?P<open>\[)?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3})"
+    r"(?:(?(open)[ \t]*[:,|–-][ \t]*(?P<inner>[^\[\]\n]{1,200})\]:?"
+    r"|[ \t]+[–-][ \t]+(?P<line>[^:\n]{1,200}):?[ \t]*$)|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?)?[ \t]*:?))"
     r"(?:[ \t]+|$)",
     re.IGNORECASE,
 )
+"""What begins a part: "[1]", "1.", "Document 1:", and with its title "Source 1 (a.pdf):", "[Document 1: a.pdf]"."""
+_LABEL_IN_LINE = re.compile(r"(?<=[.!?)\"”])[ \t]+(?=\[(\d{1,3})\]:?[ \t]+(?:[^\s\[\]]+[ \t]+){4})")
+"""Between sentences of a line, before a part of five words or more."""
 _DIGITS = re.compile(r"\d+")
 _MEMBER = re.compile(r"[a-z_]+: .*")
 """A line of the metadata that LlamaIndex sets above a text, with an empty line between them."""
@@ -333,8 +341,8 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     """The passages of a prompt and its question; None where no part of it is marked as passages.
 
     Passages stand in tags such as ``<context>``, between rules of dashes, under a heading such as "Context:", or
-    behind "Use the following ...". Within such a part they are told apart by tags, by numbers or labels, by rules, or
-    else by empty lines.
+    behind "Use the following ...", or are labelled ("Source 1:"). Within such a part they are told apart by tags, by
+    numbers or labels, by headings of their own, by rules, or else by empty lines.
     """
     lines = prompt.split("\n")
     block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
@@ -345,6 +353,7 @@ def prompt_parts(prompt: str) -> PromptParts | None:
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
         ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
         block = ruled or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
+        block = block or _under_labels(lines)
     listed = opened_text((block or "").strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
     passages = passages or _split(block or "")
@@ -378,7 +387,15 @@ def _elements(text: str, tag: re.Pattern[str]) -> Iterator[tuple[re.Match[str], 
 def _label(line: str) -> str | None:
     """The label of a part with 0 for its number."""
     label = _LABEL.match(line)
-    return _DIGITS.sub("0", label.group().strip()) if label else None
+    return _DIGITS.sub("0", (label["word"] or label.group()).strip()) if label else None
+
+
+def _counted(lines: Sequence[str], label: str | None) -> list[int]:
+    """The lines with this label up to the first whose number is not larger than the one before."""
+    labelled = [number for number, line in enumerate(lines) if label and _label(line) == label]
+    counts = [int(_DIGITS.findall(lines[number])[0]) for number in labelled]
+    end = next((at for at, (before, count) in enumerate(pairwise(counts), 1) if count <= before), len(labelled))
+    return labelled[:end]
 
 
 def _headings(lines: Sequence[str]) -> dict[int, re.Match[str]]:
@@ -401,7 +418,7 @@ def _under_passages(lines: Sequence[str], *, with_colon: bool = True) -> str | N
         start = max(starts, default=start)
     below = [headings[start]["rest"] or "", *lines[start + 1 :]]
     label = _label(next(filter(str.strip, below), ""))
-    numbered = [number for number, line in enumerate(below) if label and label[0] != "0" and _label(line) == label]
+    numbered = _counted(below, label) if label and label[0] != "0" else []
     return "\n".join(below[: _end(below, max(numbered, default=0) + 1, _style(headings[start]))])
 
 
@@ -447,6 +464,16 @@ def _under_question(lines: Sequence[str]) -> str:
     return "\n".join([headings[start]["rest"] or "", *lines[start + 1 : end]])
 
 
+def _under_labels(lines: Sequence[str]) -> str | None:
+    """What stands behind the first label with a word, up to the next heading, if such labels count from 1."""
+    start = next((number for number, line in enumerate(lines) if (label := _LABEL.match(line)) and label["word"]), None)
+    numbered = _counted(lines, _label(lines[start])) if start is not None else []
+    counts = [int(_DIGITS.findall(lines[number])[0]) for number in numbered]
+    if len(counts) < 2 or counts != [*range(1, len(counts) + 1)]:
+        return None
+    return "\n".join(lines[start : _end(lines, numbered[-1] + 1, None)])
+
+
 def _requested(lines: Sequence[str]) -> str | None:
     """What stands behind the paragraph that says to use it, up to the next heading, if there is one."""
     request = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
@@ -475,13 +502,24 @@ def _split(block: str) -> tuple[Document, ...]:
     """The passages of a part of a prompt."""
     if items := tuple(_of_element(*element) for element in _elements(block, _ITEM)):
         return tuple(item for item in items if item.text)
-    return tuple(map(Document, _split_lines(block)))
+    lines = _own_lines(block)
+    first = _label(lines[0])  # a passage may have a numbered list itself
+    return _by_labels(lines, first) if first else tuple(map(Document, _split_lines(lines)))
 
 
-def _split_lines(block: str) -> list[str]:
-    lines = block.strip().split("\n")
-    if first := _label(lines[0]):  # a passage may have a numbered list itself
-        return _by_labels(lines, first)
+def _own_lines(text: str) -> list[str]:
+    """The lines of a text, and lines of their own for "[1]", "[2]" and so on where these count up within the first."""
+    lines = text.strip().split("\n")
+    numbers = [1, *map(int, _LABEL_IN_LINE.findall(lines[0]))]
+    counts = len(lines) == 1 and lines[0].startswith("[1]") and numbers == [*range(1, len(numbers) + 1)]
+    return _LABEL_IN_LINE.sub("\n", lines[0]).split("\n") if counts else lines
+
+
+def _split_lines(lines: Sequence[str]) -> list[str]:
+    headings = {at: found for at, found in _headings(lines).items() if found["passages"] and found["rest"] is not None}
+    if headings:
+        shown = [headings[at]["rest"] if at in headings else line for at, line in enumerate(lines)]
+        return _parts(shown, [at in headings for at in range(len(lines))])
     rules = [_RULE.fullmatch(line) is not None for line in lines]
     by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)
     if len(by_rules) > 1:
@@ -491,24 +529,39 @@ def _split_lines(block: str) -> list[str]:
     return _parts(parts, [not above for above in heads[:-1]])
 
 
-def _by_labels(lines: Sequence[str], first: str) -> list[str]:
-    """The parts that begin with labels like the first one, without these."""
-    labels = [_LABEL.match(line) if _label(line) == first else None for line in lines]
-    return _parts([line[label.end() if label else 0 :] for line, label in zip(lines, labels, strict=True)], labels)
+def _by_labels(lines: Sequence[str], first: str) -> tuple[Document, ...]:
+    """The parts that begin with labels like the first one, without these, and with the titles in them."""
+    labels = {at: found for at, line in enumerate(lines) if _label(line) == first and (found := _LABEL.match(line))}
+    documents = []
+    for start, end in pairwise([*labels, len(lines)]):
+        label = labels[start]
+        text = "\n".join([lines[start][label.end() :], *lines[start + 1 : end]]).strip()
+        title = label["title"] or label["inner"] or label["line"]
+        documents.append(Document(text, title) if text else Document(label["line"]))
+    return tuple(document for document in documents if document.text)
 
 
-def _labelled(text: str) -> list[str]:
+def _all_tagged(text: str) -> tuple[Document, ...]:
+    """The documents in the tags that a text is nothing but; none where it is something else, or one such tag."""
+    items = [*_elements(text, _ITEM)]
+    ends = [0, *(opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items)]
+    starts = [*(opened.start() for opened, _ in items), len(text)]
+    is_all = len(items) > 1 and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+    return _split(text) if is_all else ()
+
+
+def _labelled(text: str) -> tuple[Document, ...]:
     """The parts of a text that "[1]" and "[2]", "Document 1:" and the like tell apart; none where nothing does.
 
     The labels have to count from 0 or 1, and "1." may be a step or the like.
     """
-    lines = text.strip().split("\n")
+    lines = _own_lines(text)
     first = _label(lines[0])
     if first is None or first[0] == "0":
-        return []
+        return ()
     numbers = [int(_DIGITS.findall(line)[0]) for line in lines if _label(line) == first]
     counts = len(numbers) > 1 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
-    return _by_labels(lines, first) if counts and numbers[0] < 2 else []
+    return _by_labels(lines, first) if counts and numbers[0] < 2 else ()
 
 
 def _parts(lines: Sequence[str], begins: Iterable[object]) -> list[str]:

@@ -281,10 +281,12 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
 
 
 def _events(text: str) -> list[object]:
-    """The objects of a stream of server-sent events; none where a text is no such stream."""
-    if not text.lstrip().startswith(("data:", "event:", ":")):
+    """The objects of a stream of server-sent events, or of JSON in lines; none where a text is no such stream."""
+    if not text.lstrip().startswith(("data:", "event:", ":", "{")):
         return []
     lines = [line for line in text.splitlines() if line.strip()]
+    if all(line.startswith("{") for line in lines):
+        return [parsed(line) for line in lines]
     if not all(line.startswith(("data:", "event:", "id:", "retry:", ":")) for line in lines):
         return []
     data = (line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
@@ -301,9 +303,15 @@ def joined_chunks(items: Sequence[object]) -> str | None:
     if not texts or (several_texts(items) and any(" " in text for text in texts)):
         return None
     silent = (bit for piece, bit in zip(pieces, items, strict=True) if piece is None)
-    if not all(bit is None or (isinstance(bit, dict) and bit.keys() & {"choices", "type", "usage"}) for bit in silent):
+    if not all(bit is None or (isinstance(bit, dict) and bit.keys() & _SILENT_KEYS) for bit in silent):
         return None
     return "".join(texts)
+
+
+_SILENT_KEYS = frozenset(
+    words("choices type usage messageStart messageStop contentBlockStart contentBlockStop metadata")
+)
+"""Members of chunks that say nothing."""
 
 
 def several_texts(items: Sequence[object]) -> bool:
@@ -324,21 +332,23 @@ def _piece(chunk: object) -> str | None:
             return content_text(delta.get("content"), "")
         text = at(choices[0], "text")
         return text if isinstance(text, str) and chunk.get("object") == "text_completion" else None
-    delta, kind = chunk.get("delta"), chunk.get("type")
+    delta, kind = at(chunk, "contentBlockDelta", "delta") or chunk.get("delta"), chunk.get("type")
     if isinstance(delta, str):  # the arguments of calls come in such events, too, and are no text
         return delta if kind is None or str(kind).endswith("output_text.delta") else ""
     if isinstance(delta, dict):
         text = delta.get("text")
         return text if isinstance(text, str) else content_text(delta.get("content"), "")
     if _is_message_chunk(chunk):
-        return content_text(at(chunk, "kwargs", "content") or chunk.get("content"), "")
+        said = at(chunk, "kwargs", "content") or at(chunk, "message", "content") or chunk.get("response")
+        return content_text(said or chunk.get("content"), "")
     return chunk["text"] if kind in ("text", "output_text") and isinstance(chunk.get("text"), str) else None
 
 
 def _is_message_chunk(chunk: Mapping[str, object]) -> bool:
     kind, path = chunk.get("type"), chunk.get("id")
     names = [kind, path[-1] if isinstance(path, list) and path else None]
-    return any(isinstance(name, str) and name.endswith("MessageChunk") for name in names)
+    is_of_ollama = isinstance(chunk.get("done"), bool) and not chunk.keys().isdisjoint(("message", "response"))
+    return is_of_ollama or any(isinstance(name, str) and name.endswith("MessageChunk") for name in names)
 
 
 def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:

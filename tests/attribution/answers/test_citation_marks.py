@@ -110,6 +110,8 @@ MARKS = [
     ("(Title: House Rules, Page: 2)", [1]), ("(Source – Kettle Guide)", [0]), ("(Source House Rules)", [1]),
     ("[Grounded in: 2]", [1]), ("{{cite|3}}", [2]), ("{{cite}}", []), ('<cite doc="2"></cite>', [1]),
     ("<src>2</src>", [1]), ("<footnote>1</footnote>", [0]), ("(ebd.)", []), ("(a. a. O., S. 4)", []),
+    ("[1, confidence: high]", [0]), ("[2, p. 3, score 0.87]", [1]), ("[Confluence: Kettle Guide]", [0]),
+    ("[Wiki > House Rules]", [1]),
     # In other languages
     ("(lt. Dokument 2)", [1]), ("(Dok. 3)", [2]), ("(según el documento 2)", [1]), ("(véase el documento 1)", [0]),
     ("(d'après le document 3)", [2]), ("(selon la source 1)", [0]), ("(cfr. documento 2)", [1]),
@@ -149,6 +151,7 @@ ENDS = [
     "kettle.pdf, house_rules.md", "https://help.example.com/hours", "📄 kettle.pdf (p. 3)", "— kettle.pdf, p. 3",
     "Citations: [1] [2]", "Source(s): Document 1, Document 2", "¹ Kettle Guide, p. 3\n² kettle.pdf",
     "[1] kettle.pdf - Kettle Guide\n[2] house_rules.md", "(Page not specified)",
+    "Retrieved from: Kettle Guide (score 0.87)", "<citations>1, 2</citations>",
     "Further reading:\n* [Kettles](https://example.org/k)", "Footnotes:\n[1] Kettle Guide",
     "Sources:\n【1】 Kettle Guide\n【2】 House Rules",
 ]  # fmt: skip
@@ -272,6 +275,8 @@ def test_an_answer_that_cites_a_zero_counts_from_zero():
         ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
         ("It is [7]. It was [1].", [1, 0]), ("It boils [2-7].", [0, 1]), ("It boils [1-2].", [0, 1]),
         ("It boils [docs 2–7].", [0, 1]), ("It boils [7-9]. It was [7].", [1]),
+        ("It boils [doc 1]. It was [doc 2].", [0, 1]), ("It boils [doc 2]. It was [doc 7].", [0, 1]),
+        ("It boils [1]. It was [ID: 2].", [0, 0]),
     ],
 )  # fmt: skip
 def test_numbers_are_ids_where_all_are_or_passages_are_too_few(answer, named):
@@ -279,10 +284,36 @@ def test_numbers_are_ids_where_all_are_or_passages_are_too_few(answer, named):
     assert [one for mark in citation_marks(answer, passages) for one in mark.passages] == named
 
 
+def test_letters_that_are_ids_name_their_passages():
+    passages = (Passage("It boils.", None, "B"), Passage("It hums.", None, "i"))
+    answer = "It boils [B]. It hums [i]. Both [B, i] [Doc B]. The plan [B] failed."
+    assert [mark.passages for mark in citation_marks(answer, passages)] == [(0,), (1,), (0, 1), (0,)]
+
+
+@pytest.mark.parametrize(
+    "head", ["| # | Document |", "| No. | Title |", "**Sources**\n\n| # | File |", "| # | Source |"]
+)
+def test_a_last_table_that_lists_sources_is_no_part_of_an_answer_and_says_what_its_numbers_mean(head):
+    rows = "|---|---|\n| 1 | House Rules |\n| 2 | Kettle Guide, p. 3 |"
+    said = "Dogs may stay [1]. It boils in four minutes [2]."
+    assert shown(f"{said}\n\n{head}\n{rows}").removesuffix(" **Sources**") == "Dogs may stay. It boils in four minutes."
+    assert [mark.passages for mark in citation_marks(f"{said}\n\n{head}\n{rows}", PASSAGES)][:2] == [(1,), (0,)]
+
+
+def test_a_last_table_that_says_more_or_that_nothing_cites_stays():
+    for head in ("| No. | Title |", "| Source | Pages read |"):
+        assert "House Rules" in shown(f"Here they are.\n\n{head}\n|---|---|\n| 1 | House Rules |\n| 2 | Other |")
+
+
 def test_an_answer_that_is_a_name_or_an_address_is_no_mark():
     for answer in ("kettle.pdf", "House Rules", "https://help.example.com/hours"):
         assert citation_marks(answer, PASSAGES) == ()
     assert shown("Source: kettle.pdf") == ""
+
+
+def test_a_count_of_sources_names_none():
+    (mark,) = citation_marks("It boils.\n\nSources used: 2 of 3", PASSAGES)
+    assert mark.passages == ()
 
 
 @pytest.mark.parametrize(
@@ -317,11 +348,20 @@ def test_marks_are_ascending_disjoint_and_inside(answer):
     ],
 )  # fmt: skip
 def test_references_name_passages_counted_from_one(answer, named):
-    assert [one.passage_index for one in passage_references(answer, 4)] == named
+    assert [one.passage_index for one in passage_references(answer, [KETTLE] * 4)] == named
+
+
+def test_references_name_ids_where_all_are_or_passages_are_too_few():
+    passages = [Passage("a", None, "102"), Passage("b", None, "2")]
+    for answer, named in (
+        ("Passage 102 says so, and passages 1 and 2.", [0, 0, 1]), ("Passage 2 says so.", [1]),
+        ("Passages 1 and 2 say so.", [0, 1]), ("The second passage says so.", [1]), ("Document 103 says so.", []),
+    ):  # fmt: skip
+        assert [one.passage_index for one in passage_references(answer, passages)] == named
 
 
 def test_a_reference_covers_the_words_that_name_it():
     answer = "According to the first passage, and passage 2, it is."
-    found = passage_references(answer, 2)
+    found = passage_references(answer, [KETTLE, RULES])
     assert [one.chars.of(answer) for one in found] == ["the first passage", "passage 2"]
     assert tuple(one.chars for one in found) == reference_ranges(answer)

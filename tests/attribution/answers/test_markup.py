@@ -57,6 +57,23 @@ def test_blocks_are_paragraphs_items_and_headings():
     assert texts(answer) == ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "blocks"),
+    [
+        (r"It is \"blue\".\nIt weighs 3 kg:\n\n- light\r\n- **new**",
+            ['It is "blue ".', "It weighs 3 kg:", "light", "new"]),
+        (r"See C:\new\nets and (a)\neq b, or print \n.", [r"See C:\new\nets and (a)\neq b, or print \n."]),
+        ("Use `a.\\nb`.", ["Use a.\\nb ."]),
+    ],
+)  # fmt: skip
+def test_breaks_that_were_escaped_once_too_often_end_blocks(answer, blocks):
+    assert [" ".join(one.of(hide_markup(answer)).split()) for one in block_ranges(answer)] == blocks
+
+
+def test_items_with_letters_are_blocks():
+    assert texts("a) Mix it\nb) Bake it") == ["a) Mix it", "b) Bake it"]
+
+
 def test_line_break_after_a_sentence_ends_a_block():
     assert texts("It rained.\nIt stopped\nat noon.") == ["It rained.", "It stopped\nat noon."]
 
@@ -102,6 +119,7 @@ def test_numbers_of_items_that_count_from_one_are_marks(mark):
 
 def test_marks_that_no_reader_sees_are_blanks_around_words_and_stay_within():
     assert hide_markup("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b") == " Mix  it.  Ba\u00adke it  "
+    assert hide_markup("\x1b[1mMix\x1b[0m it.\0 Ba\0ke it") == "    Mix     it.  Ba\0ke it"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +211,9 @@ def test_cells_and_values_know_what_they_are_about(answer, labels):
         ("Perhaps.</think>It is blue.", "It is blue."),
         ("<think>Perhaps it is", ""),
         ("It is <b>blue</b>.", "It is <b>blue</b>."),
+        ("It is ~~red~~ <del>and big</del>blue, ~3 kg and ~4 m.", "It is  blue, ~3 kg and ~4 m."),
         ("Action: none\nIt is blue.", "Action: none\nIt is blue."),
+        ("Thought: look\nFinal Answer: blue", "Final Answer: blue"),
         ("Thought: look\nAction: find\nFinal Answer: blue", "Final Answer: blue"),
     ],
 )

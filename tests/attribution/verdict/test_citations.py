@@ -85,6 +85,7 @@ def index(*texts):
         ("cafe Zürich", "the café Zurich"), ("白瓷茶具", "最有名的是一套白瓷茶具。"),
         ("התעלה הישנה", "לאורך הַתְּעָלָה הישנה."), ("पुस्तक मेला", "सोनपुरा का पुस्तक मेला लगता है।"),
         ("ｗｉｄｅ letters", "wide letters"), ("the old mill stands", "The\u200b o\u00adld mi\u00adll stands."),
+        ("the old mill stands", "The ol\0d mill\x07 stands."),
     ],
 )  # fmt: skip
 def test_the_same_words_are_found_in_any_script(text, passage):

@@ -31,6 +31,7 @@ def spellings(answer, *passages):
         ),
         ("A ticket costs 18 dollars.", "A ticket costs $18.", {"dollars": ""}),
         ("The wall is 2.4 m high.", "The wall is 240 cm high.", {"2.4": "240"}),
+        (r"It weighs $3\,\text{kg}$.", "It weighs 3 kg.", {}),
         ("The trial lasted 36 months.", "The trial lasted three years.", {"36": "three", "months": "years"}),
         ("Twelve ships sank.", "A dozen ships sank.", {"Twelve": "dozen"}),
         ("About 20% of them left.", "A fifth of them left.", {"20": "fifth"}),

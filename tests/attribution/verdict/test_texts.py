@@ -57,7 +57,7 @@ def test_stems_have_no_diacritics():
     assert stem("Núria’s") == stem("nuria") == "nuria"
 
 
-@pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\u200d", "\u2060", "\ufeff", "\ufe0f"])
+@pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\0", "\x08", "\u200d", "\u2060", "\ufeff", "\ufe0f"])
 def test_marks_that_no_reader_sees_are_no_part_of_words(mark):
     words = WORD_OR_MARK.findall(f"{mark}The ke{mark}tt{mark}le's{mark} lid{mark}.")
     assert [stem(word) for word in words] == ["the", "kettle", "lid", "."]

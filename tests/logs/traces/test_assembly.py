@@ -207,6 +207,21 @@ def test_messages_of_tools_serve_where_no_tool_has_a_span():
     ]
     found = row(ROOT._replace(input=talk), options=TraceOptions(tool_outputs=True))
     assert (found.question, found.passages) == ("Weather?", (Document("Rain.", "weather"),))
+    talk[-1]["content"] = '{"results": [{"id": "a", "content": "Rain."}, {"title": "Sky", "content": "Hail."}]}'
+    found = row(ROOT._replace(input=talk), options=TraceOptions(tool_outputs=True))
+    assert found.passages == (Document("Rain.", "weather", "a"), Document("Hail.", "Sky"))
+    talk[-1]["content"] = '{"celsius": 20}'
+    found = row(ROOT._replace(input=talk), options=TraceOptions(tool_outputs=True))
+    assert found.passages == (Document('{"celsius": 20}', "weather"),)
+
+
+def test_question_of_a_prompt_counts_where_the_root_was_given_nothing():
+    first = Span("t", "1", "root", Role.MODEL, started_at=1, input="Classify: who?", output="keeper")
+    prompt = "Context:\nAda lit the lamp.\n\nQuestion: Who lit it?"
+    last = Span("t", "2", "root", Role.MODEL, started_at=2, input=prompt, output="Ada.")
+    for of_root, question in ((None, "Who lit it?"), ("Who?", "Who?")):
+        found = row(ROOT._replace(input=of_root), first, last)
+        assert (found.question, texts(found), found.answer) == (question, ["Ada lit the lamp."], "Ada.")
 
 
 def test_earlier_turns_stand_before_the_question_by_option():

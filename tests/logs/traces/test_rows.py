@@ -312,6 +312,12 @@ ANSWERS = {
     "message chunks": [{"type": "AIMessageChunk", "content": "Ad"}, {"type": "AIMessageChunk", "content": "a."}],
     "stream as the server sent it": 'event: delta\ndata: {"choices": [{"delta": {"content": "Ad"}}]}\n\n'
         'data: {"choices": [{"delta": {"content": "a."}}]}\n\ndata: [DONE]\n\n',
+    "stream of ollama": [{"message": {"role": "assistant", "content": "Ad"}, "done": False},
+        {"message": {"role": "assistant", "content": "a."}, "done": False},
+        {"message": {"role": "assistant", "content": ""}, "done": True}],
+    "stream of JSON in lines": '{"response": "Ad", "done": false}\n{"response": "a.", "done": true}\n',
+    "stream of converse": [{"messageStart": {"role": "assistant"}}, {"contentBlockDelta": {"delta": {"text": "Ada"}}},
+        {"contentBlockDelta": {"delta": {"text": "."}}}, {"messageStop": {"stopReason": "end_turn"}}],
     "stream of events": [{"type": "message_start", "message": {}}, {"type": "content_block_delta",
         "delta": {"type": "text_delta", "text": "Ada."}}, {"type": "message_stop"}],
     "quotes kept in an object": {"answer": "Ada."},
@@ -564,6 +570,10 @@ PROMPTS = {
     "example above": f"Context: Ships.\nQuestion: Who?\nAnswer: Me.\n\nContext: {LIT}\n\n{KEPT}\nQuestion: {ASKED}",
     "question above the example": f"Question: Who?\nContext: Ships.\nAnswer: Me.\n\nQuestion: {ASKED}\nContext: {LIT}"
     f"\n\n{KEPT}\nAnswer:",
+    "labels without a heading": f"Be short.\n\nSource 1:\n{LIT}\n\nSource 2:\n{KEPT}\n\nQuestion: {ASKED}",
+    "labels in one line": f"Context: [1] {LIT} [2] {KEPT}\n\nQuestion: {ASKED}",
+    "label behind the answer": f"Context:\n[1] {LIT}\n[2] {KEPT}\n\nQuestion: {ASKED}\n\nAnswer:\n[1]",
+    "heading above each": f"Question: {ASKED}\nContext: {LIT}\nContext: {KEPT}\nAnswer:",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
 }
 
@@ -593,6 +603,25 @@ def test_tags_say_id_and_title_of_a_passage(item):
         assert [one[:3] for one in found.passages] == [(LIT, "Lamp", "a7")]
 
 
+@pytest.mark.parametrize(
+    "label", ["Source {} ({}):\n", "Source {} ({}): ", "[Document {}: {}]\n", "[doc {} | {}] ", "Document {} - {}\n"]
+)
+@pytest.mark.parametrize("heading", ["", "Sources:\n"])
+def test_labels_say_titles_of_passages(label, heading):
+    parts = f"{label.format(1, 'a.md')}{LIT}\n\n{label.format(2, '3 lamps')}{KEPT}"
+    found = prompt_parts(f"{heading}{parts}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one[:2] for one in found.passages] == [(LIT, "a.md"), (KEPT, "3 lamps")]
+    assert found.question == ASKED
+
+
+@pytest.mark.parametrize("text", ["He says [1] so. [2] Is it?", "[1] He says so. [3] It was lit, and it was kept."])
+def test_marks_within_a_line_that_are_no_labels_stay(text):
+    found = prompt_parts(f"Context: {text}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one.text for one in found.passages] == [text.removeprefix("[1] ") if "[3]" in text else text]
+
+
 def test_letters_that_are_longer_in_lower_case_shift_no_passage():
     found = prompt_parts(f"İİİ <Context>İ {LIT}</Context> {ASKED}")
     assert found is not None
@@ -617,6 +646,18 @@ def test_text_that_numbers_its_passages_is_these(text):
     assert [one.text for one in documents_of(text.format(LIT, f"<source>a.md</source> {KEPT}"))] == [
         LIT, f"<source>a.md</source> {KEPT}",
     ]  # fmt: skip
+
+
+def test_text_of_nothing_but_tags_is_their_documents():
+    items = f'<doc id="a">{LIT}</doc>', f'<doc id="b">{KEPT}</doc>'
+    assert [one[:3] for one in documents_of("\n".join(items))] == [(LIT, None, "a"), (KEPT, None, "b")]
+    for text in (items[0], f"Two: {items[0]} {items[1]}"):
+        assert [one.text for one in documents_of(text)] == [text]
+
+
+def test_document_that_python_printed_is_read():
+    printed = f"Document(metadata={{'source': 'a.md'}}, page_content={LIT!r})", f"Document(page_content={LIT!r})"
+    assert [one[:3] for one in documents_of([*printed])] == [(LIT, None, "a.md"), (LIT, None, None)]
 
 
 @pytest.mark.parametrize(
