@@ -36,7 +36,7 @@ _SOURCE_NOUN = (
     r"|structured\s+data|json|instructions|author|records?|(?:\w+\s+)?documentation|knowledge\s+base)"
 )
 _PROVIDED_NOUN = (
-    rf"(?:\w+\s+)?(?:{_NOUN}|{_SOURCE_NOUN}|details|facts|materials|leaflets?|manuals?|guides?|pages?|polic(?:y|ies)"
+    rf"(?:\w+\s+)?(?:{_NOUN}|{_SOURCE_NOUN}|chunks?|details|facts|materials|leaflets?|manuals?|guides?|pages?|polic(?:y|ies)"
     r"|transcripts?|notes)"
 )
 _IS = r"(?:is|are|was|were|have\s+been|has\s+been)"

@@ -93,6 +93,7 @@ _SEARCH = _pattern(
     rf"|{_SEARCHING} (?:the |your )?{_SEARCHED}"
     rf"|{_I_SEARCHED}(?: for [^,.;:!?]{{1,60}})?(?:,? and (?:i )?found {_HITS})?"
     rf"|(?:i(?:'ve| have)? )?(?:found|retrieved|used) {_HITS}|i was able to find {_HITS}"
+    rf"|(?:my|the|a) search (?:returned|found|gave|yielded) {_HITS}|there (?:are|is) \w+ (?:relevant|matching) {_HIT}"
     rf"|\d+ {_RELEVANT}{_HIT} (?:found|retrieved|searched|used|consulted)"
     rf"|{_HIT} (?:found|retrieved|searched|used|consulted|checked|reviewed)\s*: \d+(?: (?:out )?of \d+)?"
     r"|(?:let(?:'s| us| me)|i(?:'ll| will)|(?:one|just a) (?:moment|second)\b[^.!?]{0,20} while i)"
@@ -445,7 +446,9 @@ _REFUSAL = _pattern(
     r"(?<!\w)(?:this|that|it|which)\s*(?:'s|is) (?:(?:outside|beyond) (?:of )?(?:the scope|my (?:scope|knowledge))\b"
     r"|not something (?:i|we) can\b)",
     rf"(?<!\w)no (?:relevant |matching )?(?:passages|documents|results|sources|{_UNKNOWN})"
-    r" (?:were|was|could be) found\b",
+    r" (?:(?:were|was|could be) found\b|found(?=\s*[.!]?\s*$))",
+    rf"(?<!\w)(?:{_I_SEARCHED},? (?:and|but)(?: i)?|i(?:'ve| have)?) found (?:no {_RELEVANT}(?:{_HIT}|{_UNKNOWN})"
+    rf"|nothing (?:about|on|regarding|in {SOURCE}))\b",
     r"(?<!\w)there (?:is no|is not an?|isn't an?) (?:definitive|clear|single|specific|exact) answer\b",
     r"(?<!\w)(?:an?|the) (?:exact|specific|precise) [\w-]+ (?:is|was) not (?:given|provided)(?=\s*[.;]?\s*$)",
     rf"(?<!\w)(?:i|we) (?:have|was|were)(?: not|n't) (?:been )?(?:given|provided)(?: with)?"
