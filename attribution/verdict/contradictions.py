@@ -56,6 +56,8 @@ _CLEARLY, _ELSEWHERE = 2, 0.5
 """How many words more than around the claim's own words elsewhere in the sentence, and the share of the others from
 which on another sentence with the claim's own words says that these are right."""
 _ALIKE_LETTERS, _ALIKE = 4, 0.8
+_MOST_WORDS = 100
+"""The most words of a claim or sentence that is compared; what is longer is a list, or several statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ def find_contradiction(
     own words, or another sentence has them with much of the rest of the claim; questions and orders contradict nothing.
     A sentence may also have two names or numbers of the claim the other way round.
     """
+    if len(words) > _MOST_WORDS:
+        return None
     claimed = answer.text[answer.ranges[words[0]].char_start : answer.ranges[words[-1]].char_end].rstrip(_MARKS)
     if any(claimed in sentences.all[place].text for place in places):
         return None
@@ -130,7 +134,8 @@ def find_contradiction(
     slots = [*_slots(claim)]
     if slots and not slots[0].start and answer.parsed.universal_tags[claim[0].position] == "VERB":
         del slots[0]  # "Close the lid" may be a later step than "Open the lid"
-    said = [sentences.all[place] for place in places if not sentences.all[place].text.endswith("?")] if slots else []
+    every = [sentences.all[place] for place in places] if slots else []
+    said = [sentence for sentence in every if len(sentence.words) <= _MOST_WORDS and not sentence.text.endswith("?")]
     content = [word.stem for word in claim if word.content]
     least = _LEAST_COVERED * (len(content) - max((slot.end - slot.start for slot in slots), default=0))
     near = [sum(map({*sentence.stems}.__contains__, content)) >= least for sentence in said]

@@ -129,3 +129,10 @@ def test_contradicted_claims_are_never_above_the_balanced_threshold():
     numbers[0, PREMISE_NUMBERS.index("contradicted")] = 1
     odds = claim_log_odds(np.array([-4.0, -4.0]), -4.0, numbers, fall=1.0)
     assert odds[0] > 0 > odds[1]
+
+
+def test_long_lists_are_not_compared():
+    places = " ".join(f"past mast{number}" for number in range(50))
+    short, long = f"The wind turns easterly {places[:40]}.", f"The wind turns easterly {places}."
+    assert instead(short, short.replace("easterly", "westerly"))
+    assert instead(long, long.replace("easterly", "westerly")) is None
