@@ -349,6 +349,7 @@ def clock_times_in(text: str) -> Iterator[Quantity]:
     not in a text that also has "17:00". A minute of one digit, as in "11:0", is only written by machines, which count
     24 hours.
     """
+    has_later: bool | None = None
     for match in _TIME.finditer(text) if _MAY_BE_TIME.search(text.lower()) else ():
         if match["word"]:
             minutes = [0 if match["word"].lower() == "midnight" else HALF_DAY]
@@ -364,6 +365,8 @@ def clock_times_in(text: str) -> Iterator[Quantity]:
                 minutes = [at % HALF_DAY + (0 if half in ("a", "morning") else HALF_DAY)]
             else:
                 is_open = in_half and len(written) > 1 and not match["half"] and not match["iso_hour"]
-                is_open = is_open and not (match["plain_hour"] and _AFTER_NOON.search(text))
+                if is_open and match["plain_hour"]:
+                    has_later = _AFTER_NOON.search(text) is not None if has_later is None else has_later
+                    is_open = not has_later
                 minutes = [minute % _WHOLE_DAY for minute in (at, at + HALF_DAY)[: 1 + is_open]]
         yield Quantity(*match.span(), frozenset((Kind.MINUTE, Decimal(minute)) for minute in minutes))

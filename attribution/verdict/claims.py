@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from attribeam.attribution.answers.citation_pointers import reference_ranges
@@ -234,15 +234,24 @@ def _has_verb(tags: Sequence[str]) -> bool:
     return not {"VERB", "AUX"}.isdisjoint(tags)
 
 
+_COUNTED = frozenset(["NOUN", "SYM", "PROPN"])
+
+
 def _states(parsed: ParsedAnswer, words: range, heading: str) -> bool:
-    """Whether a heading is a statement, with a verb and its subject: "The pump weighs 3 kg", but not "How it works"."""
+    """Whether a heading is a statement, with a verb, its subject and an amount: "The pump weighs 3 kg".
+
+    Others are too short to tell from "Table 1 shows the costs" or "Key features include weight".
+    """
     if ASKING.match(heading) or phrases.is_question(heading):
         return False
     root = next(word for word in words if parsed.dependency_heads[word] == word)
     below = [word for word in words if parsed.dependency_heads[word] == root]
-    subjects = label_scheme(parsed.label_scheme).subject_labels
-    has_subject = not subjects.isdisjoint(base_label(parsed.dependency_labels[word]) for word in below)
-    return has_subject and _has_verb([parsed.universal_tags[word] for word in (root, *below)])
+    labels, tags = label_scheme(parsed.label_scheme).subject_labels, parsed.universal_tags
+    subjects = [tags[word] for word in below if base_label(parsed.dependency_labels[word]) in labels]
+    has_amount = any(tags[word] == "NUM" and tags[behind] in _COUNTED for word, behind in pairwise(words))
+    return (
+        has_amount and bool(subjects) and "PRON" not in subjects and _has_verb([tags[word] for word in (root, *below)])
+    )
 
 
 def _words_beginning_in(parsed: ParsedAnswer, region: CharRange, within: range) -> range:

@@ -49,7 +49,8 @@ _BREAKS = frozenset([";", "while", "whereas", "but"])
 _TURNING = NEGATIONS | {"against", "but", "except"}
 """Words with which an opposite may say the same: "closed on Monday" is "open every day but Monday"."""
 _SYMMETRIC = word_set("and or with married marries met meets plus versus vs between like resembles borders")
-"""Words between two names that mean the same when these change places."""
+_RELATIVES = word_set("cousin cousins partner colleague neighbour neighbor twin rival sibling friend")
+"""Words between two names that mean the same when these change places, the second ones among whatever words."""
 _LEAST_AROUND, _LEAST_COVERED = 2, 0.75
 """How many words around a place must be the same, and which share of the claim's other content words."""
 _CLEARLY, _ELSEWHERE = 2, 0.5
@@ -156,7 +157,9 @@ def find_contradiction(
         one, middle, two = claim[first.end - 1], claim[first.end : second.start], claim[second.end - 1]
         are_alike = one.stem != two.stem and ((one.is_name and two.is_name) or (one.is_number and two.is_number))
         is_said = are_alike and any(word.content and word.lowered not in _SYMMETRIC for word in middle)
-        if is_said and not any(_are_in_row(one, middle, two, text) for text in texts):
+        if not is_said or middle[-1].lowered == "with" or any(word.lowered in _RELATIVES for word in middle):
+            continue
+        if not any(_are_in_row(one, middle, two, text) for text in texts):
             around = [*claim[: first.start], *claim[second.end :]]
             for sentence, text in zip(said, texts, strict=True):
                 if _are_in_row(two, middle, one, text) and not _differ(around, text):

@@ -491,7 +491,8 @@ _BORDER = _pattern(
     r"\s*[;—]\s*| [–-] |,? (?:but|however|although|though|while|whereas|yet|nevertheless|instead)\b,?"
     r"|, (?:so|only|just|rather|which|it|they|we|you|i|he|she|there|this)\b"
     r"|, and (?=(?:it|they|he|she|there|this|i|we|you)\b"
-    r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should)\b)"
+    r"|(?:[\w-]+ ){1,4}(?:is|are|was|were|has|have|may|might|can|will|should|must|needs?|costs?|covers?|includes?"
+    r"|requires?|contains?|opens?|closes?|leaves?|ends?|expires?|applies|takes?|runs?|holds?|weighs?|provides?|offers?)\b)"
 )
 _MAY_REFUSE = re.compile(
     r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard"

@@ -524,6 +524,8 @@ class _Claims:
             where, start, end = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
             clause = {*of.sentences.all[where].lowered[start:end]}
             opposed = sum(word not in clause and not clause.isdisjoint(OPPOSITES[word]) for word in turning)
+            if opposed and any(negated_words(lowered)) is not any(negated_words(of.sentences.all[where].lowered)):
+                denied, opposed = 0.0, 0  # "not complete" is "incomplete"
         met = [of.word_bits[index].index(bit) for bit in own if bit & of.in_sentences[index]]
         return (
             _mean([_near(read.positions, *pair, _NEAR) for pair in pairwise(own)]),
@@ -531,7 +533,7 @@ class _Claims:
             _share_in_runs([bits[word] for word in claim.words if bits[word]], read),
             denied,
             opposed,
-            _mean([left > right for left, right in pairwise(met)]),
+            _NONE if of.sentences.all[index].is_row else _mean([left > right for left, right in pairwise(met)]),
         )
 
     def _swapped(self, claim: _Claim, number: int, values: Sequence[tuple[Value, list[int]]]) -> tuple[float, ...]:

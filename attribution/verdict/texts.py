@@ -572,8 +572,8 @@ def _is_end(line: str, end: int) -> bool:
 def _sentence(
     text: str, line: int, start: int, *, also: Sequence[str] = (), breaks: frozenset[str] = _CLAUSE_BREAKS
 ) -> Sentence:
-    """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides."""
-    words = (*WORD_OR_MARK.findall(text), *also)
+    """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides. One without any is a word itself."""
+    words = (*WORD_OR_MARK.findall(text), *also) or (text,)
     lowered = tuple(map(str.lower, words))
     bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])

@@ -325,7 +325,8 @@ _LABEL = re.compile(
     r"[ \t]*+(?:\[\d{1,3}\]:?|\d{1,3}[.)]"
     r"|(?P<word>(?P<open>\[)?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3})"
     r"(?:(?(open)[ \t]*[:,|–-][ \t]*(?P<inner>[^\[\]\n]{1,200})\]:?"
-    r"|[ \t]+[–-][ \t]+(?P<line>[^:\n]{1,200}):?[ \t]*$)|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?)?[ \t]*:?))"
+    r"|[ \t]+[–-][ \t]+(?P<line>[^:\n]{1,200}):?[ \t]*$)"
+    r"|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?[ \t]*:?|[ \t]*:|\]|[ \t]*$)))"
     r"(?:[ \t]+|$)",
     re.IGNORECASE,
 )
@@ -439,7 +440,8 @@ def _end(lines: Sequence[str], start: int, style: str | None) -> int:
         if number < start or heading["passages"] or (_style(heading) not in (None, style) and not heading["question"]):
             continue
         if heading["question"]:
-            behind = islice((line for line in islice(lines, number + 1, None) if line.strip()), 2)
+            following = (lines[later] for later in range(number + 1, len(lines)))
+            behind = islice((line for line in following if line.strip()), 2)
             if heading["question"].lower() != "q" or _TO_BE_ANSWERED.fullmatch("\n".join(behind)):
                 asked = number
         elif heading["answer"]:

@@ -31,7 +31,7 @@ from attribeam.attribution.verdict.word_matches import (
     open_days,
     time_agreement,
 )
-from attribeam.schemas import ClaimKind, Passage, QARecord
+from attribeam.schemas import ClaimKind, Passage, QARecord, Support
 
 QUESTION = "Who trimmed the lamp?"
 
@@ -256,3 +256,10 @@ def test_a_row_of_a_table_is_read_with_the_heads_of_its_columns_and_stands_alone
 def test_lines_without_heads_for_all_cells_are_read_as_they_are(text):
     assert not any(one.is_row for one in read_sentences(text))
     assert [one.text for one in read_sentences(text)] == [line for line in text.split("\n") if line]
+
+
+def test_a_sentence_of_invisible_characters_is_read_and_says_nothing(attributor):
+    assert [one.words for one in read_sentences("It is red.\n\u200b")][-1] == ("\u200b",)
+    passages = ["\ufeff", "It is red.\n\u200b\nIt shines."]
+    spans = attributor.attribute(question="", passages=passages, answer="It is red.")
+    assert [span.support for span in spans if span.claim_index == span.span_index] == [Support.SUPPORTED]
