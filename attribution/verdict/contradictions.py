@@ -21,6 +21,7 @@ from attribeam.attribution.verdict.texts import (
     WEEKDAYS,
     AnswerWords,
     PassageSentences,
+    Sentence,
     carries_content,
     stem,
     word_set,
@@ -153,15 +154,20 @@ def find_contradiction(
                 most = max(other.most_around_own() for other in each)
                 if same > most and not beside.is_said_elsewhere(rival, sentences):
                     return beside.contradiction(rival)
+    return _exchanged(claim, slots, [*zip(said, texts, strict=True)])
+
+
+def _exchanged(claim: _Words, slots: Sequence[_Slot], said: Sequence[tuple[Sentence, _Words]]) -> Contradiction | None:
+    """Two names or numbers of a claim that a sentence has the other way round, with the same words between them."""
     for first, second in combinations(slots, 2):
         one, middle, two = claim[first.end - 1], claim[first.end : second.start], claim[second.end - 1]
         are_alike = one.stem != two.stem and ((one.is_name and two.is_name) or (one.is_number and two.is_number))
-        is_said = are_alike and any(word.content and word.lowered not in _SYMMETRIC for word in middle)
-        if not is_said or middle[-1].lowered == "with" or any(word.lowered in _RELATIVES for word in middle):
+        is_told = are_alike and any(word.content and word.lowered not in _SYMMETRIC for word in middle)
+        if not is_told or middle[-1].lowered == "with" or any(word.lowered in _RELATIVES for word in middle):
             continue
-        if not any(_are_in_row(one, middle, two, text) for text in texts):
+        if not any(_are_in_row(one, middle, two, text) for _, text in said):
             around = [*claim[: first.start], *claim[second.end :]]
-            for sentence, text in zip(said, texts, strict=True):
+            for sentence, text in said:
                 if _are_in_row(two, middle, one, text) and not _differ(around, text):
                     exchanged = tuple(word.position for word in (*first.of(claim), *second.of(claim)))
                     return Contradiction(UnsupportedReason.REVERSED, exchanged, sentence.text)

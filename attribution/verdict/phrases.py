@@ -392,6 +392,7 @@ _AS_SUBJECT = (
     r"(?: (?:also|still|itself|themselves|alone|however,?|simply|unfortunately,?))*"
 )
 """A text by its kind where a clause begins: "the leaflet", "Anna's letter to the board"."""
+_BY_KIND, _LONG_WORD = re.compile(_TEXT), re.compile(r"\w{4,}")
 _DETAILS = rf"(?:(?:us|you|any|an?|the|its|specific|exact|precise|further|more|much) )*(?:{_UNKNOWN}|anything about)"
 _AMOUNTS = _words("answer date time price cost figure number name length amount reason cause address age year size")
 _SAY = (
@@ -516,7 +517,8 @@ def is_bare_refusal(answer: str) -> bool:
 def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:
     """The clauses of a sentence in which the answer says that it, or its sources, do not say something.
 
-    A source may go by a kind of text ("the leaflet"), or by any noun in lower case that the passages lack.
+    A source may go by a kind of text ("the leaflet"), or by any noun in lower case that the passages lack. It is none
+    where passages tell what "the report lists", and of what it shall be silent on: there, the answer speaks of it.
     """
     written, sentence = sentence, _lowered(sentence)
     if _MAY_REFUSE.search(sentence) is None:
@@ -535,8 +537,17 @@ def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:
                 start = 0
             first_letter = next((at for at in range(start, len(sentence)) if sentence[at].isalnum()), start)
             end = next((border for border, _ in borders if border >= match.end()), len(sentence))
-            found[first_letter, end] = None
+            text = _BY_KIND.search(match.group()) if pattern is _REFUSAL else None
+            if text is None or not _is_told_of(text.group().split()[-1], sentence[match.end() : end], passages):
+                found[first_letter, end] = None
     yield from found
+
+
+def _is_told_of(kind: str, things: str, passages: Sequence[Passage]) -> bool:
+    """Whether a passage tells what a text of this kind says, and has a word for one of the things it is silent on."""
+    told = re.compile(rf"\bthe {re.escape(kind)} (?:\w+ )?{_REPORTS}\b")
+    texts = [text for text in (passage.text.lower() for passage in passages) if told.search(text)]
+    return any(word in text for text in texts for word in _LONG_WORD.findall(things))
 
 
 def _names_no_thing(noun: str, passages: Sequence[Passage]) -> bool:

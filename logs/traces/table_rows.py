@@ -37,6 +37,9 @@ _JSON = re.compile(r'\{\s*"|\[\s*\{')
 
 _SEPARATORS = ",;\t|"
 """What may stand between the cells of CSV; the first one that the line of names has does."""
+_MARKDOWN_ROW = re.compile(r"\|[^,;\t]*\|\s*$")
+_STATED = re.compile(rf"sep=([{_SEPARATORS}])\s*$")
+"""The line with which Excel says what stands between the cells."""
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
@@ -152,14 +155,17 @@ def _damaged(first: int, last: int, error: csv.Error) -> RowFault:
 def _names(lines: _Lines) -> list[str]:
     """The names of the columns; none in an empty file."""
     first = line = lines.take()
-    while first is not None and not (line := first.lstrip(_BLANK_CHARS)):
+    stated: re.Match[str] | None = None
+    while first is not None and (not (line := first.lstrip(_BLANK_CHARS)) or _STATED.match(line or "")):
+        stated = stated or _STATED.match(line or "")
         first = line = lines.take()
     if line is not None and (json := _JSON.search(line)):
         raise LogFormatError(
             f"should begin with JSON, or with names of columns, line {lines.taken} has {json.start()} characters "
             "before its JSON; remove them"
         )
-    lines.separator = next((mark for mark in _SEPARATORS if mark in (first or "")), ",")
+    marks = "" if line is not None and _MARKDOWN_ROW.match(line) else _SEPARATORS
+    lines.separator = stated[1] if stated else next((mark for mark in marks if mark in (first or "")), ",")
     if first is not None and lines.separator == "\t":  # the first name may be empty
         line = first.lstrip(_BLANK_CHARS.replace("\t", ""))
     lines.give_back([] if line is None else [line])

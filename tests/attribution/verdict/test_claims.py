@@ -204,6 +204,19 @@ def test_a_refusal_takes_its_clause_and_no_more(answer, refused):
     assert found.char_end - found.char_start < len(refused) + 20
 
 
+@pytest.mark.parametrize(
+    ("answer", "passage", "is_refused"),
+    [
+        ("The report mentions no deaths.", "The report lists 4 deaths.", False),
+        ("The report does not mention Basel.", "The report lists 4 deaths.", True),
+        ("The leaflet does not mention tablets.", "This leaflet says how to take tablets.", True),
+    ],
+)
+def test_what_passages_tell_of_a_text_is_denied_and_not_refused(answer, passage, is_refused):
+    kinds = word_kinds(bundled_parser().parse(answer), record(answer, passage))
+    assert bool(kinds.refused) == is_refused
+
+
 def test_an_answer_that_states_and_refuses_is_partial():
     answer = "The pier was opened in 1907, but the passages do not say who built it."
     found = claims_of(answer)

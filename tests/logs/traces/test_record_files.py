@@ -198,6 +198,7 @@ def arrow_stream():
         ('{"a": 1}'.encode("utf-16"), LogFormatError, "should be UTF-8, begins like UTF-16"),
         (b"\x00\x01\x02", LogFormatError, "begins like none of these"),
         ("one column\nx\n", LogFormatError, "line 1 has no comma, semicolon, tab or bar"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\n", LogFormatError, "line 1 has no comma, semicolon, tab or bar"),
         ('[{"a": 1},\n{"a": 2},\n{"a" 3},\n{"a": 4}]' + " " * 50, DataError,
          r"line 3 cannot be parsed: .*; export it again, best as JSON lines"),
         (gzip.compress(LINES.encode() * 100)[:-20], DataError, "should be whole gzip"),
@@ -368,6 +369,8 @@ def test_other_marks_than_commas_may_stand_between_cells(mark):
     assert [record.value for record in found] == [{"": "0", "b": f'x, "y"\n{mark}z'}, {"": "1", "b": "w"}]
     unquoted = list(table_rows.csv_rows(io.BytesIO(f"{mark}b\n0{mark}x".encode())))
     assert [record.value for record in unquoted] == [{"": "0", "b": "x"}]
+    of_excel = list(table_rows.csv_rows(io.BytesIO(f"sep={mark}\r\na,c{mark}b\r\n0{mark}x\r\n".encode())))
+    assert [record.value for record in of_excel] == [{"a,c": "0", "b": "x"}]
 
 
 def test_what_pythons_csv_writes_is_read_as_it_was():
