@@ -105,10 +105,7 @@ def _with_lists(value: object) -> object:
 
 def by_name(record: Mapping[str, object]) -> dict[str, str]:
     """The names of a record in snake case, each with the name as it stands."""
-    names: dict[str, str] = {}
-    for name in record:
-        names.setdefault(in_snake_case(name), name)
-    return names
+    return {in_snake_case(name): name for name in reversed([*record])}
 
 
 @lru_cache(maxsize=4096)
@@ -219,10 +216,11 @@ def shape(value: object) -> str:
 def shown_keys(value: Mapping[str, object]) -> str:
     """The first keys of an object that are names, and no texts."""
     keys = [str(key) for key in value if _NAME.fullmatch(str(key))][:_SHOWN_KEYS]
-    return ", ".join([*keys, *(["..."] if len(value) > len(keys) else [])])
+    return ", ".join([*keys, *["..."] * (len(value) > len(keys))])
 
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
+_PLAIN_VALUES = ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue")
 
 
 def object_of(value: object) -> Record:
@@ -248,20 +246,19 @@ def _otlp_value(value: object) -> object:
     if not isinstance(value, dict):
         return value
     for name, content in value.items():
-        kind = name.replace("_", "").lower()
-        values = content.get("values") if isinstance(content, dict) else None
-        if kind == "intvalue" and isinstance(content, str):
-            return int(content) if _INTEGER.fullmatch(content) else content
+        kind, values = name.replace("_", "").lower(), at(content, "values")
         if kind == "arrayvalue":
             return [_otlp_value(item) for item in values] if isinstance(values, list) else []
         if kind == "kvlistvalue":
             return otlp_attributes(values)
-        if kind in ("stringvalue", "intvalue", "doublevalue", "boolvalue", "bytesvalue"):
-            return content
+        if kind in _PLAIN_VALUES:
+            is_written = kind == "intvalue" and isinstance(content, str) and _INTEGER.fullmatch(content)
+            return int(content) if is_written else content
     return None
 
 
-_CONSTANTS = dict.fromkeys(("None", "null", "nan", "NaN")) | {
+_CONSTANTS = {
+    **dict.fromkeys(("None", "null", "nan", "NaN")),
     "True": True,
     "true": True,
     "False": False,

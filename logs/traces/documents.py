@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from attribeam.logs.columns import words
 from attribeam.logs.traces import (
+    Record,
     at,
     first_of,
     is_nothing,
@@ -92,12 +93,10 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     columns = _of_columns(value)
     if columns is not None:
         return columns
-    for key in LIST_KEYS:
-        member = value.get(key)
-        if isinstance(member, list | dict) or (isinstance(member, str) and depth == 0):
-            documents = documents_of(member, depth + 1)
-            if documents is not None:
-                return documents
+    for member in map(value.get, LIST_KEYS):
+        is_opened = isinstance(member, list | dict) or (isinstance(member, str) and depth == 0)
+        if is_opened and (documents := documents_of(member, depth + 1)) is not None:
+            return documents
     document = document_of(value)
     return (document,) if document is not None and document.text else _by_ids(value)
 
@@ -130,22 +129,23 @@ def document_of(value: object) -> Document | None:
             if document is not None:
                 beside = (text for name in TEXT_KEYS if isinstance(text := value.get(name), str))
                 text = next(beside, None) if document.text is None else document.text
-                own_id = text_or_none(first_of(value, _ID_KEYS))
-                score = number_or_none(first_of(value, _SCORE_KEYS))
-                passage_id = document.passage_id or own_id
-                return document._replace(text=text, passage_id=passage_id, score=_either(document.score, score))
+                passage_id = document.passage_id or text_or_none(first_of(value, _ID_KEYS))
+                score = _score({"score": document.score}, value)
+                return document._replace(text=text, passage_id=passage_id, score=score)
     metadata = object_of(first_of(value, ("metadata", "meta")))
     named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
     texts = (content if isinstance(content, str) else content_text(content) or None for content in named)
     text = next((text for text in texts if text is not None), None)
-    passage_id = text_or_none(first_of(value, _ID_KEYS)) or text_or_none(first_of(metadata, _METADATA_ID_KEYS))
-    if text is not None and passage_id is None:
-        passage_id = text_or_none(first_of(value, _METADATA_ID_KEYS))
+    ids = first_of(value, _ID_KEYS), first_of(metadata, _METADATA_ID_KEYS), first_of(value, _METADATA_ID_KEYS)
+    passage_id = next(filter(None, map(text_or_none, ids if text is not None else ids[:2])), None)
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
-    if text is None and passage_id is None:
-        return None
-    scores = first_of(value, _SCORE_KEYS), first_of(metadata, _SCORE_KEYS)
-    return Document(text, title, passage_id, _either(*map(number_or_none, scores)))
+    return None if text is None and passage_id is None else Document(text, title, passage_id, _score(value, metadata))
+
+
+def _score(*sides: Record) -> float | None:
+    """The number that the first of these objects has for a score."""
+    numbers = (number_or_none(first_of(side, _SCORE_KEYS)) for side in sides)
+    return next((number for number in numbers if number is not None), None)
 
 
 def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
@@ -196,11 +196,8 @@ def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None
         return None if None in lists else tuple(document for documents in lists for document in documents or ())
     if items and all(map(is_nothing, items)):
         return None
-    documents = [
-        Document("") if is_nothing(item) else _of_tuple(item) if isinstance(item, list) else document_of(item)
-        for item in items
-    ]
-    return None if None in documents else tuple(document for document in documents if document is not None)
+    documents = [Document("") if is_nothing(item) else _of_tuple(item) or document_of(item) for item in items]
+    return None if None in documents else tuple(filter(None, documents))
 
 
 def _of_tuple(item: object) -> Document | None:
@@ -216,7 +213,7 @@ def _of_tuple(item: object) -> Document | None:
     if len(texts) == 1 and len(scores) + len(objects) == len(item) - 1:
         document = _of_text(texts[0])
         about = document_of({"text": document.text, "metadata": objects[0]}) if objects else document
-        return document if about is None else about._replace(score=_either(score, about.score))
+        return document if about is None else about._replace(score=about.score if score is None else score)
     if len(texts) == 2 and len(scores) == len(item) - 2 and " " in texts[1].strip() and " " not in texts[0].strip():
         return Document(texts[1], None, texts[0], score)
     if len(item) == 2 and len(texts) == 1 and isinstance(item[0], str) and _are_texts(item[1]):
@@ -242,10 +239,11 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
             if not any(titles) and len(metadata) == len(texts):
                 titles = [at(item, "title") for item in metadata]
             blank = None if any(passage_id is not None for passage_id in ids) else ""
-            return tuple(
-                Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(passage_id))
-                for text, title, passage_id in zip(texts, titles, ids, strict=True)
+            columns = (
+                (blank if text is None else text for text in texts),
+                *(map(text_or_none, c) for c in (titles, ids)),
             )
+            return tuple(map(Document, *columns))
     return None
 
 
@@ -270,10 +268,6 @@ def _by_ids(value: Mapping[str, object]) -> tuple[Document, ...] | None:
             return None
         documents.append(document._replace(passage_id=key))
     return tuple(documents)
-
-
-def _either(first: float | None, second: float | None) -> float | None:
-    return second if first is None else first
 
 
 class PromptParts(NamedTuple):
@@ -347,20 +341,18 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     """
     lines = prompt.split("\n")
     block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
-    if block is None:
+    if block is None:  # the rules: what stands between two lines of dashes, or behind the only one
         items = (f"{opened.group()}{inner}</{opened[1]}>" for opened, inner in _elements(prompt, _ITEM))
-        block = "\n".join(items) or None
-    if block is None:  # what stands between two lines of dashes, or behind the only one
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
-        ruled = "\n".join(lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None]) if rules else None
-        block = ruled or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
-        block = block or _under_labels(lines)
-    listed = opened_text((block or "").strip())
+        block = "\n".join(items) or "\n".join(lines[rules[0] + 1 : [*rules, None][1]] if rules else ())
+        block = block or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
+        block = block or _under_labels(lines) or ""
+    listed = opened_text(block.strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
-    passages = passages or _split(block or "")
+    passages = passages or _split(block)
     if not passages:
         return None
-    below = _under_question(prompt.replace(block or "", "", 1).split("\n")).strip()
+    below = _under_question(prompt.replace(block, "", 1).split("\n")).strip()
     asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
     behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
     return PromptParts(passages, asked.strip() or behind.strip() or None)
@@ -394,9 +386,12 @@ def _label(line: str) -> str | None:
 def _counted(lines: Sequence[str], label: str | None) -> list[int]:
     """The lines with this label up to the first whose number is not larger than the one before."""
     labelled = [number for number, line in enumerate(lines) if label and _label(line) == label]
-    counts = [int(_DIGITS.findall(lines[number])[0]) for number in labelled]
-    end = next((at for at, (before, count) in enumerate(pairwise(counts), 1) if count <= before), len(labelled))
-    return labelled[:end]
+    counts = pairwise(_number(lines[number]) for number in labelled)
+    return labelled[: next((at for at, (before, count) in enumerate(counts, 1) if count <= before), None)]
+
+
+def _number(line: str) -> int:
+    return int(_DIGITS.findall(line)[0])
 
 
 def _headings(lines: Sequence[str]) -> dict[int, re.Match[str]]:
@@ -408,15 +403,14 @@ def _headings(lines: Sequence[str]) -> dict[int, re.Match[str]]:
 def _under_passages(lines: Sequence[str], *, with_colon: bool = True) -> str | None:
     """What stands under the first heading of passages, or behind examples under the same heading of the last ones."""
     headings = _headings(lines)
-    starts = [number for number, heading in headings.items() if heading["passages"]]
-    starts = [number for number in starts if (headings[number]["rest"] is not None) is with_colon]
-    if not starts:
+    named = {number: heading["passages"] for number, heading in headings.items() if heading["passages"]}
+    named = {number: name for number, name in named.items() if (_style(headings[number]) is None) is with_colon}
+    if not named:
         return None
-    start, name = starts[0], headings[starts[0]]["passages"]
+    start = min(named)
     asked = [number for number in headings if number > start and headings[number]["question"] not in (None, *"qQ")]
     if asked:
-        starts = [number for number in starts if number > asked[0] and headings[number]["passages"] == name]
-        start = max(starts, default=start)
+        start = max((at for at, name in named.items() if at > asked[0] and name == named[start]), default=start)
     below = [headings[start]["rest"] or "", *lines[start + 1 :]]
     label = _label(next(filter(str.strip, below), ""))
     numbered = _counted(below, label) if label and label[0] != "0" else []
@@ -440,10 +434,8 @@ def _end(lines: Sequence[str], start: int, style: str | None) -> int:
         if number < start or heading["passages"] or (_style(heading) not in (None, style) and not heading["question"]):
             continue
         if heading["question"]:
-            following = (lines[later] for later in range(number + 1, len(lines)))
-            behind = islice((line for line in following if line.strip()), 2)
-            if heading["question"].lower() != "q" or _TO_BE_ANSWERED.fullmatch("\n".join(behind)):
-                asked = number
+            behind = "\n".join(islice(filter(str.strip, islice(lines, number + 1, None)), 2))
+            asked = number if heading["question"].lower() != "q" or _TO_BE_ANSWERED.fullmatch(behind) else asked
         elif heading["answer"]:
             answered = number if answered is None else answered
         else:
@@ -458,36 +450,29 @@ def _under_question(lines: Sequence[str]) -> str:
     start = max((number for number, heading in headings.items() if heading["question"]), default=None)
     if start is None:
         return ""
-    behind = range(start + 1, len(lines))
-    ends = (
-        number for number in behind if number in headings or _TO_BE_ANSWERED.fullmatch(lines[number].strip() or "-")
-    )
-    end = next(ends, len(lines))
+    ends = {*headings, *(at for at, line in enumerate(lines) if _TO_BE_ANSWERED.fullmatch(line.strip() or "-"))}
+    end = min((number for number in ends if number > start), default=len(lines))
     return "\n".join([headings[start]["rest"] or "", *lines[start + 1 : end]])
 
 
 def _under_labels(lines: Sequence[str]) -> str | None:
     """What stands behind the first label with a word, up to the next heading, if such labels count from 1."""
-    start = next((number for number, line in enumerate(lines) if (label := _LABEL.match(line)) and label["word"]), None)
-    numbered = _counted(lines, _label(lines[start])) if start is not None else []
-    counts = [int(_DIGITS.findall(lines[number])[0]) for number in numbered]
+    first = next((line for line in lines if (label := _LABEL.match(line)) and label["word"]), "")
+    numbered = _counted(lines, _label(first))
+    counts = [_number(lines[at]) for at in numbered]
     if len(counts) < 2 or counts != [*range(1, len(counts) + 1)]:
         return None
-    return "\n".join(lines[start : _end(lines, numbered[-1] + 1, None)])
+    return "\n".join(lines[lines.index(first) : _end(lines, numbered[-1] + 1, None)])
 
 
 def _requested(lines: Sequence[str]) -> str | None:
     """What stands behind the paragraph that says to use it, up to the next heading, if there is one."""
-    request = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), None)
-    if request is None:
-        return None
+    request = next((number for number, line in enumerate(lines) if _REQUEST.search(line)), len(lines))
     gap = next((number for number in range(request, len(lines)) if not lines[number].strip()), len(lines))
-    start = next((number for number in range(gap, len(lines)) if lines[number].strip()), gap)
-    heading = _HEADING.fullmatch(lines[start]) if start < len(lines) else None
-    if heading is not None and heading["passages"]:
-        return None
+    heading = _HEADING.fullmatch(next(filter(str.strip, lines[gap:]), ""))
     end = _end(lines, gap, None)
-    return None if end == len(lines) else "\n".join(lines[gap:end])
+    is_none = end == len(lines) or (heading is not None and heading["passages"])
+    return None if is_none else "\n".join(lines[gap:end])
 
 
 def _of_element(opened: re.Match[str], inner: str) -> Document:
@@ -535,8 +520,7 @@ def _by_labels(lines: Sequence[str], first: str) -> tuple[Document, ...]:
     """The parts that begin with labels like the first one, without these, and with the titles in them."""
     labels = {at: found for at, line in enumerate(lines) if _label(line) == first and (found := _LABEL.match(line))}
     documents = []
-    for start, end in pairwise([*labels, len(lines)]):
-        label = labels[start]
+    for (start, label), end in zip(labels.items(), [*labels, len(lines)][1:], strict=True):
         text = "\n".join([lines[start][label.end() :], *lines[start + 1 : end]]).strip()
         title = label["title"] or label["inner"] or label["line"]
         documents.append(Document(text, title) if text else Document(label["line"]))
@@ -561,7 +545,7 @@ def _labelled(text: str) -> tuple[Document, ...]:
     first = _label(lines[0])
     if first is None or first[0] == "0":
         return ()
-    numbers = [int(_DIGITS.findall(line)[0]) for line in lines if _label(line) == first]
+    numbers = [_number(line) for line in lines if _label(line) == first]
     counts = len(numbers) > 1 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
     return _by_labels(lines, first) if counts and numbers[0] < 2 else ()
 
@@ -573,8 +557,4 @@ def _parts(lines: Sequence[str], begins: Iterable[object]) -> list[str]:
         if is_first:
             parts.append([])
         parts[-1].append(line)
-    return _stripped(["\n".join(part) for part in parts])
-
-
-def _stripped(parts: Sequence[str]) -> list[str]:
-    return [part.strip() for part in parts if part.strip()]
+    return [text for part in parts if (text := "\n".join(part).strip())]

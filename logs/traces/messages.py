@@ -43,6 +43,8 @@ _SPEAKER_NAMES = {
     Speaker.SYSTEM: "system developer systemmessage",
 }
 _SPEAKERS = {name: speaker for speaker, names in _SPEAKER_NAMES.items() for name in names.split()}
+_NAMES = {Speaker.USER: "User", Speaker.ASSISTANT: "Assistant"}
+"""Who talks in a conversation, as its history names them."""
 _TURN = re.compile(
     r"<\|im_start\|>[ \t]*(?P<chatml>\w+)|<\|start_header_id\|>(?P<llama>\w+)<\|end_header_id\|>"
     r"|<start_of_turn>(?P<gemma>\w+)|<\|(?P<bare>system|user|assistant|tool)\|>"
@@ -53,6 +55,7 @@ _TOKENS = r"(?:\s|<\|(?:im_end|eot_id|end|end_of_text|endoftext|begin_of_text)\|
 _AROUND_TURN = re.compile(rf"\A{_TOKENS}|{_TOKENS}\Z")
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _TOOL_PARTS = ("tool_call_response", "tool_result", "function_call_output")
+_TOOL_MEMBERS = ("response", "result", "content", "output")
 _SILENT_ITEMS = ("function_call", "reasoning", "tool_call", "tool_use", "thinking")
 _DEEPEST = 8
 
@@ -99,7 +102,7 @@ def asked(messages: Sequence[Message]) -> Asked | None:
     last = max((index for index, message in enumerate(messages) if message.speaker is Speaker.USER), default=None)
     if last is None:
         return None
-    earlier = tuple(message for message in messages[:last] if message.speaker in (Speaker.USER, Speaker.ASSISTANT))
+    earlier = tuple(message for message in messages[:last] if message.speaker in _NAMES)
     tools = tuple(message for message in messages[last:] if message.speaker is Speaker.TOOL)
     return Asked(messages[last].text, earlier, tools)
 
@@ -113,8 +116,7 @@ def answered(messages: Sequence[Message]) -> str | None:
 def with_history(question: Asked, count: int) -> str:
     """The question behind the last ``count`` messages before it, each on lines of its own under its speaker."""
     earlier = question.earlier[-count:] if count else ()
-    names = {Speaker.USER: "User", Speaker.ASSISTANT: "Assistant"}
-    lines = [f"{names[message.speaker]}: {message.text}" for message in earlier]
+    lines = [f"{_NAMES[message.speaker]}: {message.text}" for message in earlier]
     return "\n".join([*lines, f"User: {question.question}"]) if lines else question.question
 
 
@@ -133,10 +135,7 @@ def content_text(content: object, glue: str = "\n", depth: int = 0) -> str:
         return content_text(content["message_content"], glue, depth + 1)
     if str(content.get("type") or "text").lower() not in _TEXT_PARTS:
         return ""
-    for name in ("text", "content", "value", "parts"):
-        if content.get(name) is not None:
-            return content_text(content[name], glue, depth + 1)
-    return ""
+    return content_text(_given(content, ("text", "content", "value", "parts")), glue, depth + 1)
 
 
 def _messages_in(entry: object) -> list[Message] | None:
@@ -152,11 +151,7 @@ def _messages_in(entry: object) -> list[Message] | None:
     if inner is not None:
         item = inner
     elif isinstance(item.get("kwargs"), dict):
-        path = item.get("id")  # LangChain's: the last part of it is the class
-        item = {
-            "type": path[-1] if isinstance(path, list) and path else at(item, "kwargs", "type"),
-            **item["kwargs"],
-        }
+        item = {"type": _class(item), **item["kwargs"]}
     elif isinstance(item.get("data"), dict):
         item = {**item, **item["data"]}
     if item.get("type") in _SILENT_ITEMS:
@@ -166,10 +161,10 @@ def _messages_in(entry: object) -> list[Message] | None:
     speaker = _speaker(item.get("role")) or _speaker(item.get("type"))
     if speaker is None or not any(name in item for name in ("content", "parts", "text", "contents", "tool_calls")):
         return None
-    content = next(
-        (item[name] for name in ("content", "parts", "contents", "text") if item.get(name) is not None), None
-    )
-    results = _tool_results(content)
+    content = _given(item, ("content", "parts", "contents", "text"))
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    returned = (_given(part, _TOOL_MEMBERS) for part in parts if part.get("type") in _TOOL_PARTS)
+    results = [Message(Speaker.TOOL, said) for said in map(content_text, returned) if said]
     if results:
         text = content_text(content)
         return [*results, *([Message(speaker, text)] if text else [])]
@@ -178,14 +173,9 @@ def _messages_in(entry: object) -> list[Message] | None:
     return [Message(speaker, text, name if isinstance(name, str) else None)]
 
 
-def _tool_results(content: object) -> list[Message]:
-    parts = content if isinstance(content, list) else []
-    results = []
-    for part in parts:
-        if isinstance(part, dict) and part.get("type") in _TOOL_PARTS:
-            values = (part.get(name) for name in ("response", "result", "content", "output"))
-            results.append(content_text(next((value for value in values if value is not None), "")))
-    return [Message(Speaker.TOOL, said) for said in results if said]
+def _given(item: Mapping[str, object], names: Sequence[str]) -> object:
+    """The first of these members that is not null."""
+    return next((item[name] for name in names if item.get(name) is not None), None)
 
 
 def _speaker(role: object) -> Speaker | None:
@@ -208,7 +198,6 @@ ANSWER_KEYS = words(
 _CHOICES = ("choices", "generations", "candidates", "replies")
 _HISTORY_KEYS = ("chat_history", "history", "messages")
 _NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status", "error"})
-_DEEPEST_TEXT = 8
 _PRINTED_MESSAGE = re.compile(
     r"""content=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+") (?:additional_kwargs|response_metadata)=\{.*""", re.DOTALL
 )
@@ -228,7 +217,7 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
     messages = messages_of(value)
     if messages is not None:
         return asked(messages)
-    if depth > _DEEPEST_TEXT:
+    if depth > _DEEPEST:
         return None
     if isinstance(value, list):
         return question_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
@@ -252,7 +241,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     if isinstance(value, str):
         value = joined_chunks(_events(value)) or unprinted(value, _PRINTED_MESSAGE)
         return value if value.strip() else None
-    if depth > _DEEPEST_TEXT:
+    if depth > _DEEPEST:
         return None
     if isinstance(value, list):
         messages = messages_of(value)
@@ -344,22 +333,23 @@ def _piece(chunk: object) -> str | None:
     return chunk["text"] if kind in ("text", "output_text") and isinstance(chunk.get("text"), str) else None
 
 
+def _class(item: Mapping[str, object]) -> object:
+    """The class that LangChain names as the last part of an id."""
+    path = item.get("id")
+    return path[-1] if isinstance(path, list) and path else None
+
+
 def _is_message_chunk(chunk: Mapping[str, object]) -> bool:
-    kind, path = chunk.get("type"), chunk.get("id")
-    names = [kind, path[-1] if isinstance(path, list) and path else None]
     is_of_ollama = isinstance(chunk.get("done"), bool) and not chunk.keys().isdisjoint(("message", "response"))
-    return is_of_ollama or any(isinstance(name, str) and name.endswith("MessageChunk") for name in names)
+    return is_of_ollama or any(str(name).endswith("MessageChunk") for name in (chunk.get("type"), _class(chunk)))
 
 
 def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
     """The messages that stand beside a question; its own repetition at their end is left out."""
-    for key in _HISTORY_KEYS:
-        messages = messages_of(value.get(key))
-        if messages:
-            is_own = messages[-1].speaker is Speaker.USER and messages[-1].text == question
-            before = messages[:-1] if is_own else messages
-            return tuple(message for message in before if message.speaker in (Speaker.USER, Speaker.ASSISTANT))
-    return ()
+    messages = next(filter(None, (messages_of(value.get(key)) for key in _HISTORY_KEYS)), [])
+    if messages and messages[-1].speaker is Speaker.USER and messages[-1].text == question:
+        messages.pop()
+    return tuple(message for message in messages if message.speaker in _NAMES)
 
 
 def _only_value(value: Mapping[str, object]) -> object:
