@@ -20,8 +20,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 
-from attribeam.schemas import Reason, RowFault
-
 Record = Mapping[str, object]
 """One record of an export as it was parsed: a row, a span, a run, or a whole trace."""
 
@@ -43,16 +41,11 @@ class FileRecord:
 _DEEPEST = 24
 _LONGEST_NUMBER = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _SHOWN_KEYS = 12
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
 """What a key may look like that is shown; another one may be a text."""
-
-
-def fault(reason: Reason, column: str | None, message: str) -> RowFault:
-    """The fault of a trace or a record."""
-    return RowFault(reason, message, column=column)
 
 
 def nested(flat: Mapping[str, object]) -> dict[str, object]:
@@ -111,7 +104,7 @@ def by_name(record: Mapping[str, object]) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def in_snake_case(name: str) -> str:
     """A name in the way of Python: "Retrieved Contexts" and "retrievedContexts" are "retrieved_contexts"."""
-    return _NO_LETTER.sub("_", _HUMP.sub("_", name[:100]).lower()).strip("_")
+    return _NO_LETTER.sub("_", HUMP.sub("_", name[:100]).lower()).strip("_")
 
 
 def at(value: object, *path: str) -> object:

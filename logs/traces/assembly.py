@@ -9,7 +9,7 @@ import json
 import pickle
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import text_bytes
-from attribeam.logs.traces import at, fault, shape
+from attribeam.logs.traces import at, shape
 from attribeam.logs.traces.documents import (
     FROM_PROMPT,
     SOURCE_KEYS,
@@ -31,7 +31,7 @@ from attribeam.logs.traces.documents import (
     prompt_parts,
     with_texts,
 )
-from attribeam.logs.traces.messages import Asked, Message, Speaker, answer_of, messages_of, question_of, with_history
+from attribeam.logs.traces.messages import Asked, Message, answer_of, messages_of, question_of, told, with_history
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.schemas import Reason, RowFault
 
@@ -165,10 +165,10 @@ class TraceSpool:
             file, location, entry = next(self._entries("rowid", first))
             if isinstance(entry, RowFault):
                 yield SpooledTrace(file, location, None, entry)
-            elif is_too_large:
-                yield SpooledTrace(file, location, entry.trace_id, fault(Reason.TRACE_TOO_LARGE, None, _TOO_LARGE))
-            else:
-                yield SpooledTrace(file, location, entry.trace_id, [span for *_, span in self._entries("trace", trace)])
+                continue
+            spans = None if is_too_large else [span for *_, span in self._entries("trace", trace)]
+            too_large = RowFault(Reason.TRACE_TOO_LARGE, _TOO_LARGE, column=None)
+            yield SpooledTrace(file, location, entry.trace_id, spans or too_large)
 
     def _entries(self, column: str, value: object) -> Iterator[tuple[int, str, Span]]:
         rows = self.database.execute(f"SELECT entry FROM spans WHERE {column} = ? ORDER BY rowid", (value,))
@@ -199,24 +199,9 @@ class Tree(NamedTuple):
     root: Span | None
     parents: tuple[int | None, ...]
 
-    def below(self, positions: Collection[int]) -> set[int]:
-        """The spans that one of ``positions`` is above."""
-        inside = set[int]()
-        for position, above in self._downwards():
-            if above in positions or above in inside:
-                inside.add(position)
-        return inside
-
-    def depths(self) -> list[int]:
-        """How many spans are above each."""
-        depths = [0] * len(self.spans)
-        for position, above in self._downwards():
-            depths[position] = 0 if above is None else depths[above] + 1
-        return depths
-
-    def _downwards(self) -> Iterator[tuple[int, int | None]]:
+    def downwards(self) -> dict[int, int | None]:
         """Each span behind the one that it is below, and that; a circle of parents ends where it closes."""
-        known = set[int]()
+        known: dict[int, int | None] = {}
         for position in range(len(self.spans)):
             way: dict[int, None] = {}
             above: int | None = position
@@ -225,9 +210,9 @@ class Tree(NamedTuple):
                 above = self.parents[above]
             above = above if above in known else None
             for span in reversed(way):
-                yield span, above
+                known[span] = above
                 above = span
-            known.update(way)
+        return known
 
 
 def tree_of(spans: Sequence[Span]) -> Tree:
@@ -243,10 +228,8 @@ def tree_of(spans: Sequence[Span]) -> Tree:
             kept[key] = span
     spans = sorted(kept.values(), key=lambda span: (not span.is_trace, span.started_at is None, span.started_at or 0))
     positions = {span.span_id: position for position, span in enumerate(spans) if span.span_id is not None}
-    parents: list[int | None] = []
-    for position, span in enumerate(spans):
-        parent = None if span.is_trace or not span.parent_id else positions.get(span.parent_id)
-        parents.append(None if parent == position else parent)
+    named_parents = (None if span.is_trace or not span.parent_id else positions.get(span.parent_id) for span in spans)
+    parents = [None if parent == position else parent for position, parent in enumerate(named_parents)]
     named = (span for span in spans if span.is_trace or span.is_root)
     tops = [span for span, parent in zip(spans, parents, strict=True) if parent is None]
     own = [span for span in tops if not span.parent_id]
@@ -290,7 +273,7 @@ def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
         f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
         "attribeam import, or log the texts"
     )
-    return fault(Reason.PASSAGE_TEXT_MISSING, "passages", message) if missing else None
+    return RowFault(Reason.PASSAGE_TEXT_MISSING, message, column="passages") if missing else None
 
 
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
@@ -306,15 +289,16 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
             f"trace should have a root span, none of its {len(tree.spans)} spans is one; export whole traces, and "
             "import the files of an export together"
         )
-        return fault(Reason.INCOMPLETE_TRACE, None, message)
+        return RowFault(Reason.INCOMPLETE_TRACE, message, column=None)
     if row.answer is None:
         failed = any(span.failed for span in ([tree.root] if tree.root else tree.spans))
         reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
         lack = "has none because it failed; leave failed traces out of the export"
         lack = lack if failed else at_root("answer", "output")
-        return fault(reason, "answer", f"trace should have an answer, {lack}")
+        return RowFault(reason, f"trace should have an answer, {lack}", column="answer")
     if row.question is None:
-        return fault(Reason.MISSING_VALUE, "question", f"trace should have a question, {at_root('question', 'input')}")
+        message = f"trace should have a question, {at_root('question', 'input')}"
+        return RowFault(Reason.MISSING_VALUE, message, column="question")
     if not row.passages:
         has_tools = not options.tool_outputs and any(_tool_outputs(tree))
         kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
@@ -322,17 +306,17 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
         lack += "no prompt marks any; name them with --passages-path"
         lack = "--passages-path finds none" if paths.passages else lack
         lack += ", or take what tools returned with --tool-outputs" if has_tools else ""
-        return fault(Reason.NO_PASSAGES, "passages", f"trace should have passages, {lack}")
+        return RowFault(Reason.NO_PASSAGES, f"trace should have passages, {lack}", column="passages")
     return passage_text_fault(row.passages)
 
 
 def _speakers(tree: Tree) -> Iterator[Span]:
     """The spans that may hold question and answer: the root, then chains and models from the top down."""
-    depths = tree.depths()
-    order = sorted(
-        range(len(tree.spans)), key=lambda position: (tree.spans[position] is not tree.root, depths[position])
-    )
-    yield from (span for span in map(tree.spans.__getitem__, order) if span.role in _SPEAKING)
+    depths: dict[int | None, int] = {None: -1}
+    for position, above in tree.downwards().items():
+        depths[position] = depths[above] + 1
+    order = sorted(enumerate(tree.spans), key=lambda pair: (pair[1] is not tree.root, depths[pair[0]]))
+    return (span for _, span in order if span.role in _SPEAKING)
 
 
 def _question(tree: Tree, paths: PathSet) -> Asked | None:
@@ -381,18 +365,15 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     reranked is replaced by the reranker's. Where no retriever is logged, they are what a chain hands over with its
     answer, or got with its question.
     """
-    gave = {position: _documents(span) for position, span in enumerate(tree.spans) if span.role in _RETRIEVING}
-    gave = {position: documents for position, documents in gave.items() if documents}
-    rerankers = {position for position in gave if tree.spans[position].role is Role.RERANKER}
-    below = tree.below(gave)
-    are_reranked = among(
-        [document for position in rerankers for document in (*tree.spans[position].inputs_reranked, *gave[position])]
-    )
-    kept = [
-        position
-        for position, documents in gave.items()
-        if position not in below and (position in rerankers or not are_reranked(documents))
-    ]
+    retrieving = (position for position, span in enumerate(tree.spans) if span.role in _RETRIEVING)
+    gave = {position: documents for position in retrieving if (documents := _documents(tree.spans[position]))}
+    rerankers = {position: tree.spans[position] for position in gave if tree.spans[position].role is Role.RERANKER}
+    below = set[int]()
+    for position, above in tree.downwards().items():
+        below |= {position} if above in gave or above in below else set()
+    are_reranked = among([doc for at, span in rerankers.items() for doc in (*span.inputs_reranked, *gave[at])])
+    outer = ((position, documents) for position, documents in gave.items() if position not in below)
+    kept = [position for position, documents in outer if position in rerankers or not are_reranked(documents)]
     if not kept:
         sides = () if tree.root is None else (tree.root.output, tree.root.input)
         sources = (documents_of(at(side, key)) for side in sides for key in SOURCE_KEYS)
@@ -404,8 +385,8 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
 
 def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]:
     """Every place where a span retrieved one of the passages: by its text, or by its id where none was logged."""
-    texts = {document.text: index for index, document in reversed([*enumerate(passages)])}
-    ids = {document.passage_id: index for index, document in reversed([*enumerate(passages)])}
+    backwards = [*enumerate(passages)][::-1]
+    texts, ids = ({getattr(doc, name): index for index, doc in backwards} for name in ("text", "passage_id"))
     for span in tree.spans:
         for position, document in enumerate(_documents(span) if span.role in _RETRIEVING else ()):
             index = ids.get(document.passage_id) if document.text is None else texts.get(document.text)
@@ -419,13 +400,10 @@ def _documents(span: Span) -> tuple[Document, ...]:
 
 def _prompts(tree: Tree) -> Iterator[str]:
     for span in reversed(tree.spans):
-        if span.role not in _SPEAKING:
-            continue
-        messages = messages_of(span.input)
-        for message in messages or ():
-            if message.speaker in (Speaker.SYSTEM, Speaker.USER):
-                yield message.text
-        if messages is None and (asked := question_of(span.input)) is not None:
+        messages = messages_of(span.input) if span.role in _SPEAKING else []
+        if messages is not None:
+            yield from told(messages)
+        elif asked := question_of(span.input):
             yield asked.question
 
 
@@ -457,18 +435,14 @@ def _returned(output: object, tool: str | None) -> Iterator[Document]:
 def document_of_trace(tree: Tree) -> dict[str, object]:
     """What paths are searched in: the root's input, output and metadata, and all spans as ``observations``."""
     root = tree.root or tree.spans[0]._replace(input=None, output=None, metadata=None)
+
+    def members(span: Span) -> dict[str, object]:
+        return {name: getattr(span, name) for name in ("name", "input", "output", "metadata")}
+
     observations = [
-        {
-            "id": span.span_id,
-            "type": span.kind,
-            "name": span.name,
-            "input": span.input,
-            "output": span.output,
-            "metadata": span.metadata,
-            "documents": [document._asdict() for document in span.documents or ()],
-        }
+        {"id": span.span_id, "type": span.kind, **members(span)}
+        | {"documents": [document._asdict() for document in span.documents or ()]}
         for span in tree.spans
         if not span.is_trace
     ]
-    whole = {"id": root.trace_id, "name": root.name, "input": root.input, "output": root.output}
-    return {**whole, "metadata": root.metadata, "observations": observations}
+    return {"id": root.trace_id, **members(root), "observations": observations}

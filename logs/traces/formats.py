@@ -44,6 +44,8 @@ _USUAL_PATHS = {
     "kind": "kind",
 }
 _OWN_IDS = {name: name for name in ("trace_id", "span_id", "parent_id")}
+_SAME_NAMES = {role.upper(): role for role in (Role.RETRIEVER, Role.RERANKER, Role.TOOL)}
+"""Kinds that several stores call as we do."""
 _ERRORS = (2, "2", "ERROR", "error", "STATUS_CODE_ERROR", "StatusCode.ERROR")
 _DEEPEST = 100
 
@@ -85,11 +87,8 @@ class SpanFormat:
 
     def _span(self, record: Record) -> Span:
         def value(member: str) -> object:
-            content: object = None
-            for path in _paths(self.paths.get(member, _USUAL_PATHS[member])):
-                if not is_nothing(content := at(record, *path)):
-                    break
-            return content
+            found = [at(record, *path) for path in _paths(self.paths.get(member, _USUAL_PATHS[member]))]
+            return next((content for content in found if not is_nothing(content)), found[-1])
 
         def text(member: str) -> str | None:
             return text_or_none(value(member))
@@ -184,13 +183,12 @@ def _langsmith_runs(
 ) -> Iterator[Record]:
     """A run, and its children where it holds them. ``dotted_order`` names its trace and its parents, too."""
     order = [part.rpartition("Z")[2] for part in str(record.get("dotted_order") or "").split(".") if "Z" in part]
-    span_id = text_or_none(first_of(record, ("id", "run_id"))) or (order[-1] if order else None)
+    span_id = text_or_none(first_of(record, ("id", "run_id"))) or next(reversed(order), None)
     parents = parsed(record.get("parent_run_ids"))
     last_parent = text_or_none(parents[-1]) if isinstance(parents, list) and parents else None
-    parent_id = text_or_none(record.get("parent_run_id")) or last_parent or parent_id
-    parent_id = parent_id or (order[-2] if len(order) > 1 else None)
+    parent_id = text_or_none(record.get("parent_run_id")) or last_parent or parent_id or next(iter(order[-2:-1]), None)
     trace_id = text_or_none(record.get("trace_id")) or trace_id or (span_id if parent_id is None else None)
-    trace_id = trace_id or (order[0] if order else None)
+    trace_id = trace_id or next(iter(order), None)
     yield {
         **record,
         "trace_id": trace_id,
@@ -259,9 +257,7 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
 
 def _shown_id(value: object) -> object:
     """A span's id as MLflow shows it and takes it, in hex: the JSON of its third and fourth schema has base64."""
-    if isinstance(value, str) and _BASE64_ID.fullmatch(value):
-        return b64decode(value).hex()
-    return value
+    return b64decode(value).hex() if isinstance(value, str) and _BASE64_ID.fullmatch(value) else value
 
 
 _BASE64_ID = re.compile("[A-Za-z0-9+/]{11}=")
@@ -271,10 +267,8 @@ MLFLOW = SpanFormat(
     no_trace_id="trace should have a trace_id or request_id, has none",
     paths=_OWN_IDS,
     roles={
+        **_SAME_NAMES,
         **dict.fromkeys(("LLM", "CHAT_MODEL"), Role.MODEL),
-        "RETRIEVER": Role.RETRIEVER,
-        "RERANKER": Role.RERANKER,
-        "TOOL": Role.TOOL,
         **dict.fromkeys(("EMBEDDING", "PARSER", "MEMORY", "GUARDRAIL", "EVALUATOR"), Role.OTHER),
     },
     other_role=Role.CHAIN,
@@ -284,9 +278,8 @@ MLFLOW = SpanFormat(
 _NO_TRACE_ID = "span should name its trace in context.trace_id or trace_id, names none"
 _MESSAGES_EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
-_SPOKEN_EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")} | {
-    "gen_ai.choice": "assistant"
-}
+_SPOKEN_EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
+_SPOKEN_EVENTS["gen_ai.choice"] = "assistant"
 """Events of conventions up to 1.36, one for each message, and by whom."""
 _RESULT_EVENTS = ("db.query.result", "db.search.result")
 """Events of OpenLLMetry, one for each document that a vector store found."""
@@ -321,9 +314,8 @@ def _opened_cell(name: str, value: object) -> object:
     """A cell of a table: lists of objects and objects stand there as JSON or as Python prints them."""
     if name in ("attributes", "context"):
         return opened_text(value)
-    if not name.startswith("attributes.") or name.endswith((".input.value", ".output.value")):
-        return value
-    opened = opened_text(value)
+    is_text = not name.startswith("attributes.") or name.endswith((".input.value", ".output.value"))
+    opened = value if is_text else opened_text(value)
     items = opened if isinstance(opened, list) else [opened]
     return opened if all(isinstance(item, dict) for item in items) else value
 
@@ -401,11 +393,9 @@ OPENINFERENCE = SpanFormat(
         "session_id": "attributes.session.id",
     },
     roles={
+        **_SAME_NAMES,
         **dict.fromkeys(("", "CHAIN", "AGENT", "UNKNOWN"), Role.CHAIN),
         "LLM": Role.MODEL,
-        "RETRIEVER": Role.RETRIEVER,
-        "RERANKER": Role.RERANKER,
-        "TOOL": Role.TOOL,
     },
 )
 
@@ -446,9 +436,11 @@ def _only_argument(value: object) -> object:
     """What a function was given that a decorator traces: its only argument, those with names, or all of several."""
     if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
         return value
-    listed = value.get("args")
-    if isinstance(listed, list) and listed:
-        return listed[0] if len(listed) == 1 else value
+    match value.get("args"):
+        case [only]:
+            return only
+        case [_, *_]:
+            return value
     return value.get("kwargs")
 
 

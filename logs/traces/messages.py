@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -111,6 +111,11 @@ def answered(messages: Sequence[Message]) -> str | None:
     """The last message of the assistant, unless the user or a tool has spoken since."""
     dialogue = [message for message in messages if message.speaker is not Speaker.SYSTEM]
     return dialogue[-1].text if dialogue and dialogue[-1].speaker is Speaker.ASSISTANT else None
+
+
+def told(messages: Iterable[Message]) -> Iterator[str]:
+    """What a model was told: the texts of the system and of the user."""
+    return (message.text for message in messages if message.speaker in (Speaker.SYSTEM, Speaker.USER))
 
 
 def with_history(question: Asked, count: int) -> str:

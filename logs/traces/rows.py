@@ -7,7 +7,7 @@ one object, or a response with the question beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Generic, TypeVar
@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 from attribeam.logs.columns import MADE, words
 from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces import (
+    HUMP,
     Record,
     by_name,
-    fault,
     first_of,
     is_nothing,
     microseconds,
@@ -35,13 +35,13 @@ from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
     Asked,
-    Speaker,
     answer_of,
     answered,
     content_text,
     messages_of,
     question_of,
     several_texts,
+    told,
     with_history,
 )
 from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, TraceOptions, compiled_path
@@ -249,7 +249,7 @@ class Rows:
             missing = _missing(Reason.NO_PASSAGES, options.passages_path, retrieved, PASSAGES, whole)
             has_tools = asked is not None and bool(asked.tool_texts) and not options.tool_outputs
             tools = "; take what tools returned with --tool-outputs" if has_tools else ""
-            return row._replace(fault=fault(missing.reason, missing.column, f"{missing}{tools}"))
+            return row._replace(fault=RowFault(missing.reason, f"{missing}{tools}", column=missing.column))
         return row
 
 
@@ -271,21 +271,21 @@ def _at(path: Path | None, whole: Record) -> Choice[Any] | None:
 def _asked(name: str, value: object) -> Asked | None:
     """The question of a text, of a conversation, or of an object that has one, also where these stand in a text."""
     read = _conversation_or_text(name, value)
-    if isinstance(read, str):
-        opened = opened_text(read)
-        inner = question_of(opened) if isinstance(opened, dict) and opened.keys() & {*QUESTION_KEYS} else None
-        return inner or question_of(read, plain=True)
-    return question_of(read)
+    return _inside(read, QUESTION_KEYS, question_of) or question_of(read, plain=isinstance(read, str))
 
 
 def _answer(name: str, value: object) -> str | None:
     """As ``_asked``, for the answer."""
     read = _conversation_or_text(name, value)
-    if isinstance(read, str):
-        opened = opened_text(read)
-        inner = answer_of(opened) if isinstance(opened, dict) and opened.keys() & _ENVELOPE else None
-        return inner or answer_of(read, plain=True)
-    return None if isinstance(read, list) and several_texts(read) else answer_of(read)
+    if isinstance(read, list) and several_texts(read):
+        return None
+    return _inside(read, _ENVELOPE, answer_of) or answer_of(read, plain=isinstance(read, str))
+
+
+def _inside(value: object, keys: Iterable[str], find: Callable[[object], _T | None]) -> _T | None:
+    """What is found in an object with one of the ``keys`` that a text prints."""
+    opened = opened_text(value) if isinstance(value, str) else None
+    return find(opened) if isinstance(opened, dict) and not opened.keys().isdisjoint(keys) else None
 
 
 def _documents(name: str, value: object) -> tuple[Document, ...] | None:
@@ -300,7 +300,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
         printed = printed_value(value)
     except ValueError as error:
         message = f"field {name!r} should be a list, is {error}; export the data set as JSON lines"
-        raise fault(Reason.INVALID_VALUE, name, message) from error
+        raise RowFault(Reason.INVALID_VALUE, message, column=name) from error
     if printed is None or isinstance(printed, dict):
         document = document_of(value) if value.strip() else None
         return documents_of(value if printed is None else printed) or (None if document is None else (document,))
@@ -310,7 +310,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
 def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
     def listed(_: str, value: object) -> list[object] | None:
         value = opened_text(value)
-        return (value if isinstance(value, list) else [value]) if not is_nothing(value) and value != [] else None
+        return None if is_nothing(value) else (value if isinstance(value, list) else [value]) or None
 
     ids = chosen(whole, PASSAGE_IDS, listed)
     if ids.value is None:
@@ -318,12 +318,9 @@ def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[D
     if retrieved.value is None:
         return tuple(Document(None, None, text_or_none(item)) for item in ids.value)
     if len(ids.value) != len(retrieved.value):
-        raise fault(
-            Reason.INVALID_VALUE,
-            ids.name,
-            f"row should have one passage id per passage, has {len(ids.value)} for {len(retrieved.value)}; correct the "
-            "lists",
-        )
+        counts = f"{len(ids.value)} for {len(retrieved.value)}"
+        message = f"row should have one passage id per passage, has {counts}; correct the lists"
+        raise RowFault(Reason.INVALID_VALUE, message, column=ids.name)
     pairs = zip(retrieved.value, ids.value, strict=True)
     return tuple(document._replace(passage_id=text_or_none(passage_id)) for document, passage_id in pairs)
 
@@ -333,7 +330,7 @@ def _prompts(whole: Record) -> Iterator[str]:
         opened = opened_text(value)
         messages = messages_of(opened)
         if messages is not None:
-            yield from (message.text for message in messages if message.speaker in (Speaker.SYSTEM, Speaker.USER))
+            yield from told(messages)
         elif isinstance(value, str):
             yield value
         elif isinstance(opened, dict):
@@ -343,19 +340,19 @@ def _prompts(whole: Record) -> Iterator[str]:
 def _missing(reason: Reason, path: str | None, choice: Choice[_T], names: Names, whole: Record) -> RowFault:
     """What is wrong with a row that has nothing where a field should stand."""
     kind = {"passages": "passages", "answer": "an answer"}.get(names.field, f"a {names.field}")
+    actual = f" in {path or choice.name}, has {shape(choice.raw)}"
     if path is None and not choice.name:
         usual = ", ".join((*names.made, *names.either, *names.last))
         actual = f", has none of {usual}; the row has {shown_keys(whole) or 'no members'}; name its place with"
-        return fault(reason, names.field, f"row should have {kind}{actual} --{names.field}-path")
-    actual = f" in {path or choice.name}, has {shape(choice.raw)}"
-    if names is ANSWER and isinstance(choice.raw, list) and len(choice.raw) > 1:
+        actual += f" --{names.field}-path"
+    elif names is ANSWER and isinstance(choice.raw, list) and len(choice.raw) > 1:
         actual += f", which are several answers; write a row for each, or name one: --answer-path '{choice.name}[0]'"
     if choice.others:
         actual += f"; to read {' or '.join(choice.others)} in its place, name it with --{names.field}-path"
-    elif path is None:
+    elif path is None and choice.name:
         advice = "log them" if names is PASSAGES else "log it as a text"
         actual += f"; {advice}, or name another place with --{names.field}-path"
-    return fault(reason, names.field, f"row should have {kind}{actual}")
+    return RowFault(reason, f"row should have {kind}{actual}", column=names.field)
 
 
 def _conversation_or_text(name: str, value: object) -> object:
@@ -365,12 +362,10 @@ def _conversation_or_text(name: str, value: object) -> object:
     try:
         printed = printed_value(value)
     except ValueError as error:
-        if _CONVERSATION.match(value):
-            message = (
-                f"field {name!r} should be a text or a conversation, is {error}; export the data set as JSON lines"
-            )
-            raise fault(Reason.INVALID_VALUE, name, message) from error
-        return value
+        if not _CONVERSATION.match(value):
+            return value
+        message = f"field {name!r} should be a text or a conversation, is {error}; export the data set as JSON lines"
+        raise RowFault(Reason.INVALID_VALUE, message, column=name) from error
     return printed if isinstance(printed, list) and printed and messages_of(printed) is not None else value
 
 
@@ -384,7 +379,6 @@ _MODELS = ("generator", "model", "model_name", "model_version", "model_id")
 _SESSIONS = ("session_id", "conversation_id", "thread_id")
 _SYSTEM = ("system", "instructions", "system_instruction", "preamble")
 _TOOL_SAID = "function_call_output"
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,11 +413,11 @@ class ResponseRows(Rows):
                 'record should have a question, has none in its request or beside the response; log {"request": ..., '
                 '"response": ...}, or name where it stands with --question-path'
             )
-            return row._replace(fault=fault(Reason.MISSING_VALUE, "question", message))
+            return row._replace(fault=RowFault(Reason.MISSING_VALUE, message, column="question"))
         if row.fault is not None and row.fault.reason is Reason.NO_PASSAGES and not options.passages_path:
             tools = ", or take what tools returned with --tool-outputs" if "--tool-outputs" in str(row.fault) else ""
             message = f"record should have passages, has none where they usually stand; {provider.way_out}{tools}"
-            return row._replace(fault=fault(Reason.NO_PASSAGES, "passages", message))
+            return row._replace(fault=RowFault(Reason.NO_PASSAGES, message, column="passages"))
         return row
 
 
@@ -493,4 +487,4 @@ def _in_snake_case(value: object) -> object:
 
 
 def _snake(name: str) -> str:
-    return _CAPITAL.sub("_", name).lower()
+    return HUMP.sub("_", name).lower()

@@ -34,7 +34,7 @@ from attribeam.logs.rows import (
     text_bytes,
     unreadable_moment,
 )
-from attribeam.logs.traces import FileRecord, fault, in_snake_case, is_nothing, microseconds, shape, valid_text
+from attribeam.logs.traces import FileRecord, in_snake_case, is_nothing, microseconds, shape, valid_text
 from attribeam.logs.traces.assembly import (
     SpooledTrace,
     TraceRow,
@@ -164,7 +164,8 @@ class ExportRows:
                 self.seen.notes.update(row.notes)
                 self.seen.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
             elif not str(row.fault).startswith("line "):
-                row = row._replace(fault=fault(row.fault.reason, row.fault.column, f"{location}: {row.fault}"))
+                named = RowFault(row.fault.reason, f"{location}: {row.fault}", column=row.fault.column)
+                row = row._replace(fault=named)
             yield PlacedRow(file, numbers[file], row, source)
             numbers[file] += 1
 
@@ -175,7 +176,7 @@ class ExportRows:
                     yield number, record
 
     def _rows(self, form: Rows, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
-        made = Counter[bytes]()
+        made = Counter[str]()
         for file, record in placed:
             try:
                 with _moderate_depth():
@@ -192,16 +193,13 @@ class ExportRows:
             for file, record in placed:
                 self._spool(spool, file, form, record)
             for trace in spool.traces():
-                row = TraceRow(trace.trace_id)
-                if isinstance(trace.spans, RowFault):
-                    row = row._replace(fault=trace.spans)
-                else:
-                    try:
-                        with _moderate_depth():
-                            trace_id = trace.spans[0].trace_id
-                            row = row_of_trace(trace_id, trace.spans, self.options, self.texts, paths)
-                    except RowFault as error:
-                        row = row._replace(fault=error)
+                try:
+                    with _moderate_depth():
+                        if isinstance(trace.spans, RowFault):
+                            raise trace.spans
+                        row = row_of_trace(trace.spans[0].trace_id, trace.spans, self.options, self.texts, paths)
+                except RowFault as error:
+                    row = TraceRow(trace.trace_id, fault=error)
                 yield trace.file, trace.location, row, trace
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
@@ -213,12 +211,12 @@ class ExportRows:
         try:
             with _moderate_depth():
                 for entry in form.spans(_object(record)):
+                    is_other = False
                     spool.add(file, record.location, entry)
                     self.seen.spans += not isinstance(entry, RowFault)
-                    is_other = False
         except RowFault as error:
+            is_other = False
             spool.add(file, record.location, error)
-            return
         self.seen.skipped += is_other
 
 
@@ -229,10 +227,10 @@ def _moderate_depth() -> Iterator[None]:
         yield
     except RecursionError as error:
         message = "record should have values of moderate depth, has deeper ones; leave it out of the export"
-        raise fault(Reason.INVALID_VALUE, None, message) from error
+        raise RowFault(Reason.INVALID_VALUE, message, column=None) from error
 
 
-def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
+def _with_id(row: TraceRow, made: Counter[str]) -> TraceRow:
     """The row; one without an id gets a digest of its content, so that it is the same in every export.
 
     A repeated row gets its number behind it. A row that could not be read stays without.
@@ -240,12 +238,10 @@ def _with_id(row: TraceRow, made: Counter[bytes]) -> TraceRow:
     if row.record_id is not None or (row.question is None and row.answer is None):
         return row
     texts = (row.question, row.answer, *(passage.text for passage in row.passages or ()))
-    digest = blake2b(digest_size=8)
-    for text in texts:
-        digest.update(f"{-1 if text is None else len(text)}:{text}".encode(errors="surrogatepass"))
-    made[digest.digest()] += 1
-    times = made[digest.digest()]
-    return row._replace(record_id=digest.hexdigest() + (f"-{times}" if times > 1 else ""))
+    content = "".join(f"{-1 if text is None else len(text)}:{text}" for text in texts)
+    digest = blake2b(content.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    made[digest] += 1
+    return row._replace(record_id=f"{digest}-{made[digest]}" if made[digest] > 1 else digest)
 
 
 def _object(record: FileRecord) -> dict[str, object]:
@@ -253,7 +249,8 @@ def _object(record: FileRecord) -> dict[str, object]:
     if isinstance(record.value, RowFault):
         raise record.value
     if not isinstance(record.value, dict):
-        raise fault(Reason.INVALID_VALUE, None, f"record should be an object, is {shape(record.value)}")
+        message = f"record should be an object, is {shape(record.value)}"
+        raise RowFault(Reason.INVALID_VALUE, message, column=None)
     return record.value
 
 
@@ -272,6 +269,7 @@ _TRACE_DESCRIPTIONS = {
     RETRIEVALS: "where the passages stand among the documents of the spans that retrieved them",
 }
 _RETRIEVAL = pa.struct([("span_id", pa.string()), ("position", pa.int32()), ("passage_index", pa.int32())])
+_TEXTS = ("record_id", "question", "answer", "generator")
 _FAULT_COLUMNS = ("fault_reason", "fault_message", "fault_column")
 _FIELDS = tuple((field.name, field.name) for field in INPUT_FIELDS if field.name in _DESCRIPTIONS)
 _VALIDATOR = RowValidator(ColumnMap(_FIELDS, ()), max_text_chars=2**62)
@@ -287,28 +285,21 @@ def log_schema(*, of_traces: bool, stored: bool = False) -> pa.Schema:
     text = pa.binary() if stored else pa.string()
     passage = pa.struct([("passage_id", text), ("title", text), ("text", text)])
     kinds = {"passages": pa.list_(passage), "answered_at": pa.timestamp("us", tz="UTC"), "session_id": pa.string()}
-    fields = [
-        pa.field(name, kinds.get(name, text), metadata={"description": words}) for name, words in _DESCRIPTIONS.items()
-    ]
-    traces = [
-        pa.field(name, pa.list_(_RETRIEVAL) if name == RETRIEVALS else pa.string(), metadata=carried(words))
-        for name, words in _TRACE_DESCRIPTIONS.items()
-        if of_traces
-    ]
-    return pa.schema([*fields, *traces, *(pa.field(name, pa.string()) for name in _FAULT_COLUMNS if stored)])
+    kinds |= {"trace_id": pa.string(), "span_id": pa.string(), RETRIEVALS: pa.list_(_RETRIEVAL)}
+    described = {name: {b"description": words.encode()} for name, words in _DESCRIPTIONS.items()}
+    described |= {name: carried(words) for name, words in _TRACE_DESCRIPTIONS.items() if of_traces}
+    fields = [pa.field(name, kinds.get(name, text), metadata=metadata) for name, metadata in described.items()]
+    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in _FAULT_COLUMNS if stored)])
 
 
 def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
     """The record that an audit would read, or why it would refuse the row; ids of the store are extra columns."""
     passages = [RawPassage(*map(text_bytes, (doc.text, doc.title, doc.passage_id))) for doc in row.passages or ()]
     raw = RawRow(
-        record_id=text_bytes(row.record_id),
-        question=text_bytes(row.question),
+        **_bytes_of(row, _TEXTS),
         passages=None if row.passages is None else list(passages),
-        answer=text_bytes(row.answer),
         target_spans=None,
         answered_at=row.answered_at,
-        generator=text_bytes(row.generator),
         extra_columns=tuple(_store_ids(row).items()),
     )
     if row.fault is not None:
@@ -322,14 +313,15 @@ def _store_ids(row: TraceRow) -> dict[str, object]:
     return {**ids, RETRIEVALS: None if row.retrievals is None else retrievals}
 
 
+def _bytes_of(texts: object, names: tuple[str, ...]) -> dict[str, bytes | None]:
+    return {name: text_bytes(getattr(texts, name)) for name in names}
+
+
 def _stored_row(row: TraceRow) -> dict[str, object]:
     fault = row.fault
     return {
-        **{name: text_bytes(getattr(row, name)) for name in ("record_id", "question", "answer", "generator")},
-        "passages": row.passages
-        and [
-            {name: text_bytes(getattr(doc, name)) for name in ("passage_id", "title", "text")} for doc in row.passages
-        ],
+        **_bytes_of(row, _TEXTS),
+        "passages": row.passages and [_bytes_of(doc, ("passage_id", "title", "text")) for doc in row.passages],
         "answered_at": row.answered_at,
         **_store_ids(row),
         "fault_reason": fault and str(fault.reason),

@@ -88,19 +88,17 @@ def test_without_a_root_the_models_and_retrievers_tell():
 def test_parents_in_a_circle_end():
     tree = tree_of([ROOT._replace(parent_id="b"), retrieval("b", LAMP, parent="root")])
     assert tree.root is None
-    assert sorted(tree.depths()) == [0, 1]
-    assert tree.below({1}) == {0}
-    assert tree.below({0}) == set()
+    assert [*tree.downwards().items()] == [(1, None), (0, 1)]
 
 
-def test_depth_is_the_number_of_spans_above():
+def test_every_span_stands_behind_the_one_that_it_is_below():
     names = "root", "a", "b", "c", "d"
     parents = None, "root", "a", "root", "gone"
     spans = [
         Span("t", name, parent, Role.CHAIN, started_at=at)
         for at, (name, parent) in enumerate(zip(names, parents, strict=True))
     ]
-    assert tree_of(spans).depths() == [0, 1, 2, 1, 0]
+    assert [*tree_of(spans).downwards().items()] == [(0, None), (1, 0), (2, 1), (3, 0), (4, None)]
 
 
 def test_very_deep_trace_is_put_together():
