@@ -5,7 +5,7 @@ A column may have the plain, large, view or dictionary variant of its Arrow type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -73,18 +73,16 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 def plain_array(array: pa.Array) -> pa.Array:
     """The same values in their plain type, see ``plain_type``."""
-    while pa.types.is_dictionary(array.type) or isinstance(array.type, pa.BaseExtensionType):
-        if isinstance(array.type, pa.BaseExtensionType):
-            array = array.storage
-            continue
-        kind = array.type.value_type
-        copied = next((plain for view, plain in _LOOKED_UP_AS if view(kind)), None)
-        if copied is None:
-            array = array.dictionary_decode()
-        else:  # Arrow cannot look up views, as polars' categories are
-            values = array.dictionary.cast(copied)
-            array = pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode().cast(kind)
-    return array
+    if isinstance(array.type, pa.BaseExtensionType):
+        return plain_array(array.storage)
+    if not pa.types.is_dictionary(array.type):
+        return array
+    kind = array.type.value_type
+    copied = next((plain for view, plain in _LOOKED_UP_AS if view(kind)), None)
+    if copied is None:
+        return plain_array(array.dictionary_decode())
+    values = array.dictionary.cast(copied)  # Arrow cannot look up views, as polars' categories are
+    return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode().cast(kind)
 
 
 def list_item_type(kind: pa.DataType) -> pa.DataType | None:
@@ -94,9 +92,8 @@ def list_item_type(kind: pa.DataType) -> pa.DataType | None:
 
 def struct_field_type(kind: pa.DataType, name: str) -> pa.DataType | None:
     """The plain type of a struct's field, None where ``kind`` is no struct or has no such field."""
-    if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
-        return None
-    return plain_type(kind.field(name).type)
+    has = pa.types.is_struct(kind) and kind.get_field_index(name) >= 0
+    return plain_type(kind.field(name).type) if has else None
 
 
 def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
@@ -106,6 +103,20 @@ def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(with_leaves(field.type, leaf)) for field in kind])
     return leaf(kind)
+
+
+def types_within(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """A type and those nested in it, however deep."""
+    yield kind
+    if pa.types.is_nested(kind):
+        for index in range(kind.num_fields):
+            yield from types_within(kind.field(index).type)
+
+
+def unified(first: pa.DataType, second: pa.DataType) -> pa.DataType:
+    """The type that holds the values of both, else ``pa.ArrowException``."""
+    schemas = [pa.schema([("", kind)]) for kind in (first, second)]
+    return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -124,10 +135,8 @@ def is_passages(kind: pa.DataType) -> bool:
     if item is None or _is_or_null(item, is_text):
         return item is not None
     members = {"text": is_text, "title": is_text, "passage_id": is_text_or_integer}
-    kinds = {name: struct_field_type(item, name) for name in members}
-    return kinds["text"] is not None and all(
-        kinds[name] is None or _is_or_null(kinds[name], check) for name, check in members.items()
-    )
+    kinds = {name: inner for name in members if (inner := struct_field_type(item, name)) is not None}
+    return "text" in kinds and all(_is_or_null(inner, members[name]) for name, inner in kinds.items())
 
 
 def is_target_spans(kind: pa.DataType) -> bool:
@@ -264,10 +273,8 @@ class ColumnMap:
         """
         mapping = dict(options.columns)
         chosen = {name: column for name in MADE if name not in mapping and (column := _made(name, schema, options))}
-        notes = tuple(
-            f"{name} read from {column}, not from {name}; --columns {name}={name} names the other"
-            for name, column in chosen.items()
-        )
+        note = "{0} read from {1}, not from {0}; --columns {0}={0} names the other"
+        notes = tuple(note.format(name, column) for name, column in chosen.items())
         mapping |= chosen
         columns = {field.name: mapping.get(field.name, field.name) for field in INPUT_FIELDS if field.needed}
         lacking = {name: column for name, column in columns.items() if column not in schema.names}
@@ -319,22 +326,15 @@ def checked_columns(pairs: Iterable[tuple[str, str | None]]) -> tuple[tuple[str,
     checked: dict[str, str] = {}
     for name, column in pairs:
         if name not in names or not isinstance(column, str):
+            hint = f"did you mean {column}={name}?" if name and column in names else did_you_mean(name, names)
+            hint = " without a column" if name in names else f"{'; ' * bool(hint)}{hint}"
             raise UsageError(
-                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: "
-                f"{_wrong_pair(name, column, names)}"
+                f"--columns should be a list of field=column with a field among {', '.join(names)}, has: {name!r}{hint}"
             )
         if name in checked:
             raise UsageError(f"--columns should name each field once, has {name!r} twice")
         checked[name] = column
     return tuple(checked.items())
-
-
-def _wrong_pair(name: str, column: object, names: Collection[str]) -> str:
-    """What a pair has instead of a field and its column, and what may have been meant."""
-    if name in names:
-        return f"{name!r} without a column"
-    hint = f"did you mean {column}={name}?" if name and column in names else did_you_mean(name, names)
-    return f"{name!r}{'; ' * bool(hint)}{hint}"
 
 
 def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ...]:
@@ -349,11 +349,10 @@ def check_same_extra_fields(maps: Mapping[str, ColumnMap]) -> tuple[pa.Field, ..
             first, ours = shared.setdefault(field.name, (file, field))
             if pa.types.is_null(ours.type):
                 shared[field.name] = (file, field)
-            elif field.type == ours.type or pa.types.is_null(field.type):
-                continue
-            elif (wider := _wider_type(ours.type, field.type)) is not None:
-                shared[field.name] = (first, ours.with_type(wider))
-            else:
+            elif field.type != ours.type and not pa.types.is_null(field.type):
+                if (wider := _wider_type(ours.type, field.type)) is not None:
+                    shared[field.name] = (first, ours.with_type(wider))
+                    continue
                 raise LogFormatError(
                     f"extra column {field.name!r} should have one type in all files, is {shown(ours.type)} in {first} "
                     f"and {shown(field.type)} in {file}; audit the files in separate runs, or leave it out of "
@@ -367,9 +366,8 @@ def _wider_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
         return None  # no type of whole numbers holds both
     for checks in (_TEXT, (pa.types.is_integer,), (pa.types.is_floating,)):
         if all(any(check(kind) for check in checks) for kind in (first, second)):
-            schemas = [pa.schema([("x", kind)]) for kind in (first, second)]
             with suppress(pa.ArrowException):
-                return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
+                return unified(first, second)
     return None
 
 
@@ -441,10 +439,8 @@ def _carried_type(kind: pa.DataType) -> pa.DataType:
     """
     if isinstance(kind, pa.BaseExtensionType):
         return _carried_type(kind.storage_type)
-    if pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_binary_view(kind):
-        return pa.binary()
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return pa.string() if pa.types.is_string_view(kind) else pa.binary()
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_carried_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -459,13 +455,13 @@ def _carried_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _unknown_zone(kind: pa.DataType) -> str | None:
-    if pa.types.is_timestamp(kind) and kind.tz:
+    for inner in types_within(kind):
         try:
-            pa.scalar(0, kind).as_py()
+            if pa.types.is_timestamp(inner):
+                pa.scalar(0, inner).as_py()
         except (KeyError, ValueError):
-            return str(kind.tz)
-    inner = (kind.field(index).type for index in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
-    return next(filter(None, map(_unknown_zone, inner)), None)
+            return str(inner.tz)
+    return None
 
 
 def _type_of(column: str, file: str, schema: pa.Schema, *, way_out: str) -> pa.DataType:

@@ -232,11 +232,11 @@ def _each_once(files: set[str], option: str) -> tuple[list[str], list[str]]:
         here = Path(local_path(path))
         return "://" not in local_path(path) and here.resolve() != here.absolute()
 
-    paths: dict[str, str] = {}
+    paths: dict[object, str] = {}
     notes: list[str] = []
     for path in sorted(files, key=lambda path: (is_linked(path), path)):
         here = local_path(path)
-        first = paths.setdefault(here if "://" in here else _local_entry(here, here).identity, path)
+        first = paths.setdefault(here if "://" in here else _local_entry("", here), path)
         if first != path:
             notes.append(f"{path!r} is the same file as {first!r}")
     if notes:
@@ -379,7 +379,7 @@ class _LocalFolders:
     def entries(self, folder: str) -> list[Entry]:
         try:
             with os.scandir(folder or ".") as inside:
-                return [_local_entry(entry.name, entry.path) for entry in inside if not _is_special(entry.path)]
+                return [found for entry in inside if (found := _local_entry(entry.name, entry.path, special=False))]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -387,26 +387,17 @@ class _LocalFolders:
         return _local_entry(path, path) if os.path.lexists(path) else None
 
 
-def _is_special(path: str) -> bool:
-    """Whether it is neither file nor folder, nor a link that leads nowhere."""
-    try:
-        mode = Path(path).stat().st_mode
-    except OSError:
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _local_entry(name: str, path: str) -> Entry:
+def _local_entry(name: str, path: str, *, special: bool = True) -> Entry | None:
+    """What a path leads to; None where that is neither a file nor a folder, unless ``special`` ones count."""
     try:
         status = Path(path).stat()
     except OSError:
         return Entry(name, is_folder=False, identity=path)
-    return Entry(name, is_folder=stat.S_ISDIR(status.st_mode), identity=f"{status.st_dev}:{status.st_ino}")
+    is_folder, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
+    return Entry(name, is_folder, f"{status.st_dev}:{status.st_ino}") if special or is_folder or is_file else None
 
 
 class _RemoteFolders:
-    """The search in a bucket or on a cluster."""
-
     def entries(self, folder: str) -> list[Entry]:
         if folder.endswith("//"):
             raise OSError(f"{folder!r} has an empty name, which Arrow's client cannot read; rename such keys")
@@ -420,9 +411,8 @@ class _RemoteFolders:
 
     def entry(self, path: str) -> Entry | None:
         info = _info(path)
-        if info.type == fs.FileType.NotFound:
-            return None
-        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=path)
+        is_there = info.type != fs.FileType.NotFound
+        return Entry(info.base_name, info.type == fs.FileType.Directory, identity=path) if is_there else None
 
 
 def _info(path: str) -> fs.FileInfo:

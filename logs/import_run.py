@@ -147,33 +147,25 @@ def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary
                 summary.example = summary.example or message
             if summary.seen:
                 rows.describe(with_reading_notes(summary.seen.notes))
+        why_none = "the files are empty"
         if summary.dead_letters:
             refused.replace(letters)
+            counts = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.reasons.items()))
+            why_none = f"{counts}; {letters} says why, the first of them: {summary.example}"
         elif summary.written:
             letters.unlink(missing_ok=True)
+        elif summary.seen and summary.seen.skipped:
+            why_none = f"none of {summary.seen.skipped} records is a span; check the format's name"
         if not summary.written:
-            raise RunError(f"logs should have rows that can be imported, have none: {_why_none(summary, letters)}")
+            raise RunError(f"logs should have rows that can be imported, have none: {why_none}")
         log.replace(output)
-
-
-def _why_none(summary: ImportSummary, letters: Path) -> str:
-    if not summary.dead_letters and summary.seen and summary.seen.skipped:
-        return f"none of {summary.seen.skipped} records is a span; check the format's name"
-    if not summary.dead_letters:
-        return "the files are empty"
-    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.reasons.items()))
-    return f"{counts}; {letters} says why, the first of them: {summary.example}"
 
 
 def _log_row(record: QARecord) -> dict[str, object]:
     spans = record.target_spans
     return {
-        "record_id": record.record_id,
-        "question": record.question,
+        **{name: getattr(record, name) for name in ("record_id", "question", "answer", "answered_at", "generator")},
         "passages": [*map(asdict, record.passages)],
-        "answer": record.answer,
-        "answered_at": record.answered_at,
-        "generator": record.generator,
         **dict(record.extra_columns),
         "target_spans": None if spans is None else [*map(asdict, spans)],
     }
@@ -181,7 +173,7 @@ def _log_row(record: QARecord) -> dict[str, object]:
 
 _BUFFER_BYTES = 1 << 16
 _EVERY_MESSAGE = 2**31
-_PATHS = ("question_path", "passages_path", "answer_path")
+_PATHS = tuple(f"{name}_path" for name in PathSet._fields)
 _EXAMPLES = ("input.question", "observations[?type=='RETRIEVER'].output[]", "output.answer")
 _OPTIONS = ("history", "retrievals", "tool_outputs", "passages_table")
 
@@ -252,9 +244,8 @@ def import_foreign_log(arguments: argparse.Namespace) -> Iterator[str]:
     if kind is None and given:
         raise UsageError(f"{given[0]} says nothing to {source}, which is read row by row; leave it out")
     if kind is not None and arguments.preset in PROVIDERS and source != "responses":
-        raise UsageError(
-            f"--preset {arguments.preset} says nothing to {source}; use it with attribeam import responses"
-        )
+        way_out = "use it with attribeam import responses"
+        raise UsageError(f"--preset {arguments.preset} says nothing to {source}; {way_out}")
     if kind is not None and arguments.columns is not None:
         raise UsageError(
             f"--columns says nothing to {source}; name where a field stands with --question-path, --passages-path and "

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from attribeam.logs.columns import CONVERT_HINT, MOST_LEVELS, ColumnPart, unreadable, with_leaves
+from attribeam.logs.columns import CONVERT_HINT, MOST_LEVELS, ColumnPart, unified, unreadable, with_leaves
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, runs
 from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
@@ -185,17 +185,13 @@ def _oddity(value: _Object) -> str:
     """Why no column can hold what is in an object; empty if nothing is wrong."""
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
-        inner: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
-                try:
-                    "".join(item).encode()
-                except UnicodeEncodeError:
-                    return "another name"
-                inner += item.values()
-            elif isinstance(item, list):
-                inner += item
-        level = [item for item in inner if isinstance(item, dict | list)]
+        objects = [item for item in level if isinstance(item, dict)]
+        try:
+            "".join(name for item in objects for name in item).encode()
+        except UnicodeEncodeError:
+            return "another name"
+        lists = [*(item.values() for item in objects), *(item for item in level if isinstance(item, list))]
+        level = [inner for items in lists for inner in items if isinstance(inner, dict | list)]
         if not level:
             return ""
     return "deeper ones"
@@ -259,10 +255,7 @@ def _wider_type(known: pa.DataType | None, cells: Sequence[tuple[int, object]]) 
 
 def _with_type(known: pa.DataType | None, values: Sequence[object]) -> pa.DataType:
     kind = with_leaves(pa.array(values).type, lambda leaf: pa.string() if pa.types.is_binary(leaf) else leaf)
-    if known is None or known == kind:
-        return kind
-    both = [pa.schema([("", column_type)]) for column_type in (known, kind)]
-    return pa.unify_schemas(both, promote_options="permissive").field(0).type
+    return kind if known is None or known == kind else unified(known, kind)
 
 
 def _values(

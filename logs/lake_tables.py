@@ -96,9 +96,8 @@ def files_of_tables(paths: Sequence[str], storage: LogStorage, *, option: str, v
             )
         kept.update(of_version)
         tables.append(TableVersion(kind, root, snapshot.version, deletes_rows=bool(snapshot.gone)))
-        notes.append(
-            f"{name} is read at version {snapshot.version}: {len(of_version)} of {len(inside)} files found there"
-        )
+        count = f"{len(of_version)} of {len(inside)} files found there"
+        notes.append(f"{name} is read at version {snapshot.version}: {count}")
     return TableFiles(sorted(kept), tuple(tables), notes)
 
 
@@ -152,9 +151,8 @@ def _root_of(path: str, kind_of: Callable[[str], str | None]) -> tuple[str, str]
     scheme, separator, inner = _absolute(path).rpartition("://")
     while "/" in inner:
         inner = inner.rpartition("/")[0].rstrip("/")
-        folder = f"{scheme}{separator}{inner}"
-        if (kind := kind_of(folder)) is not None:
-            return kind, folder
+        if (kind := kind_of(f"{scheme}{separator}{inner}")) is not None:
+            return kind, f"{scheme}{separator}{inner}"
     return None
 
 
@@ -262,10 +260,9 @@ def _check_names(table: Any, paths: Sequence[str], storage: LogStorage) -> None:
             fields = open_parquet(file).schema_arrow
         for field in fields:
             own = int((field.metadata or {}).get(b"PARQUET:field_id", -1))
-            if (own in names and names[own] != field.name) or (own not in names and field.name in names.values()):
-                raise ValueError(
-                    f"column {field.name!r} was renamed or replaced since {path!r} was written; rewrite it"
-                )
+            if names.get(own, field.name) != field.name or (own not in names and field.name in names.values()):
+                message = f"column {field.name!r} was renamed or replaced since {path!r} was written; rewrite it"
+                raise ValueError(message)
 
 
 def _deleted(file: Any, path: str, storage: LogStorage) -> Iterator[tuple[str, list[int]]]:

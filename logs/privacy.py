@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import regex
 
-from attribeam.logs.columns import is_text, list_item_type
+from attribeam.logs.columns import is_text, list_item_type, types_within
 from attribeam.logs.recognisers import secret_ranges
 from attribeam.schemas import CharRange, QARecord
 from attribeam.schemas.errors import LeakError, RunError, UsageError
@@ -211,7 +211,7 @@ class Redactor:
         usual: Iterable[CharRange] = ()
         if self.settings.redact:
             usual = _usual_ranges(text) if len(text) <= _KEPT_CHARS else secret_ranges(text)
-        return list(_united(chain(usual, self._own_ranges(text))))
+        return _united(chain(usual, self._own_ranges(text)))
 
     def _own_ranges(self, text: str) -> Iterator[CharRange]:
         patterns = self.settings.own_patterns
@@ -237,7 +237,6 @@ def _usual_ranges(text: str) -> tuple[CharRange, ...]:
 
 
 def _with_masks(text: str, ranges: Iterable[CharRange]) -> str:
-    """The text with every character of the ascending ``ranges`` masked."""
     parts, last = [], 0
     for chars in ranges:
         parts += [text[last : chars.char_start], MASK * (chars.char_end - chars.char_start)]
@@ -283,17 +282,13 @@ def _across(pieces: Sequence[_Piece], ranges: Iterable[CharRange], glue: str) ->
             yield parts
 
 
-def _united(ranges: Iterable[CharRange]) -> Iterator[CharRange]:
+def _united(ranges: Iterable[CharRange]) -> list[CharRange]:
     """Ranges that overlap or touch as one, ascending."""
-    start = end = 0
+    united: list[CharRange] = []
     for chars in sorted(ranges):
-        if chars.char_start > end and end > start:
-            yield CharRange(start, end)
-        if chars.char_start > end or end == start:
-            start = chars.char_start
-        end = max(end, chars.char_end)
-    if end > start:
-        yield CharRange(start, end)
+        last = united.pop() if united and chars.char_start <= united[-1].char_end else chars
+        united.append(CharRange(last.char_start, max(last.char_end, chars.char_end)))
+    return united
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +308,7 @@ class ValueChange:
 
     def array(self, name: str, array: pa.Array) -> pa.Array:
         """The changed values of a column, in the same type; an array without any text or number is left alone."""
-        if not self._concerns(array.type):
+        if not any(map(self._concerns, types_within(array.type))):
             return array
         values = array.to_pylist()
         if is_text(array.type):
@@ -322,12 +317,9 @@ class ValueChange:
         return pa.array([self._value(name, value, array.type) for value in values], type=array.type)
 
     def _concerns(self, kind: pa.DataType) -> bool:
-        if is_text(kind) or pa.types.is_fixed_size_binary(kind):
-            return True
-        if pa.types.is_nested(kind):
-            return any(self._concerns(kind.field(index).type) for index in range(kind.num_fields))
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        return self.hides_number is not None and is_number
+        is_hidden = self.hides_number is not None and is_number
+        return is_hidden or is_text(kind) or pa.types.is_fixed_size_binary(kind)
 
     def _value(self, name: str, value: object, kind: pa.DataType) -> object:
         if isinstance(value, str):

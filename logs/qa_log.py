@@ -37,7 +37,7 @@ from attribeam.logs.columns import (
 from attribeam.logs.files import ArrowStorage, LogStorage, fingerprint
 from attribeam.logs.lake_tables import without_gone_rows
 from attribeam.logs.reader import BATCH_ROWS, LogBatch, OpenLog, RowsMemoryError, reader_named
-from attribeam.logs.rows import LESS_HINT, NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows
+from attribeam.logs.rows import LESS_HINT, NO_VALUES, FaultyRow, RawRow, RowValidator, raw_rows, slices
 from attribeam.schemas import QARecord, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError, LogReadError, RunError, UsageError
 from attribeam.schemas.run_manifest import ReadingNote
@@ -287,12 +287,10 @@ def _repeated_rows(batches: Iterator[list[object]], repeated: npt.NDArray[np.int
     row_start = 0
     for ids in batches:
         for row in np.flatnonzero(np.isin(_id_hashes(ids), repeated)).tolist():
-            value = ids[row]
-            if value is None:
-                continue
-            if value in seen:
+            if ids[row] in seen:
                 yield row_start + row
-            seen.add(value)
+            if ids[row] is not None:
+                seen.add(ids[row])
         row_start += len(ids)
 
 
@@ -370,10 +368,9 @@ class TableLog:
         schema, _ = self._opened
         if self.row_count == 0:  # columns without a type are taken for what they should be
             types = {dict(self.options.columns).get("passages", "passages"): pa.list_(pa.string())}
-            typed = (
-                col.with_type(types.get(col.name, pa.string())) if pa.types.is_null(col.type) else col for col in schema
-            )
-            schema = pa.schema(typed)
+            untyped = [col for col in schema if pa.types.is_null(col.type)]
+            for col in untyped:
+                schema = schema.set(schema.names.index(col.name), col.with_type(types.get(col.name, pa.string())))
         try:
             columns = ColumnMap.from_schema(self.name, schema, self.options)
         except LogFormatError as error:
@@ -394,11 +391,7 @@ class TableLog:
         """Exactly one outcome per row, in order; a row whose id an earlier one has is faulty."""
         validator = RowValidator(self.columns, self.options.max_text_chars)
         names = list(dict.fromkeys(part.column for part in self.columns.parts()))
-        pieces = (
-            batch.slice(start, BATCH_ROWS).select(names)
-            for batch in self._opened[1]
-            for start in range(0, batch.num_rows, BATCH_ROWS)
-        )
+        pieces = (piece.select(names) for batch in self._opened[1] for piece in slices(batch, BATCH_ROWS))
         raws = (raw for piece in pieces for raw in raw_rows(piece, self.columns, self.options.max_text_chars))
         seen: set[object] = set()
         for row, raw in enumerate(raws):
@@ -437,14 +430,14 @@ class TableLog:
         )
 
 
-def _as_dict(found: re.Match[str]) -> str:
-    return "columns={" + re.sub(r"(\w+)=", r'"\1": ', found[1]).replace(",", ", ") + "}"
-
-
 def in_python(message: str) -> str:
     """A message that names options of the command line, with the keywords of the same names."""
+
+    def as_dict(found: re.Match[str]) -> str:
+        return "columns={" + re.sub(r"(\w+)=", r'"\1": ', found[1]).replace(",", ", ") + "}"
+
     message = message.replace(IMPORT_HINT, "give lists, such as json.loads makes of JSON text")
-    message = re.sub(r"--columns (\w+=\.\.\.(?:,\w+=\.\.\.)*)", _as_dict, message)
+    message = re.sub(r"--columns (\w+=\.\.\.(?:,\w+=\.\.\.)*)", as_dict, message)
     message = re.sub(r"--columns (\w+)=(\w+)", r'columns={"\1": "\2"}', message)
     message = re.sub(r"--columns (\w+)=", r'columns={"\1": ""}', message)
     message = message.replace(LESS_HINT, f"{LESS_HINT}, or raise max_text_chars")

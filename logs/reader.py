@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from itertools import accumulate, pairwise
 from typing import BinaryIO, Protocol
 
 import pyarrow as pa
@@ -61,11 +62,9 @@ class RowsMemoryError(MemoryError):
 
 def runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """[start, stop) of each run of consecutive ``rows``, which ascend."""
-    begin = 0
-    for index in range(1, len(rows) + 1):
-        if index == len(rows) or rows[index] != rows[index - 1] + 1:
-            yield rows[begin], rows[index - 1] + 1
-            begin = index
+    ends = [index for index in range(1, len(rows)) if rows[index] != rows[index - 1] + 1]
+    for begin, end in pairwise([0, *ends, len(rows)] if rows else ()):
+        yield rows[begin], rows[end - 1] + 1
 
 
 class OpenLog(Protocol):
@@ -120,9 +119,8 @@ def reader_named(name: str) -> LogReader:
     try:
         loaded: LogReader = entry.load()()
     except (ImportError, AttributeError, TypeError) as error:
-        raise UsageError(
-            f"--log-format {name!r} should be {entry.value!r}, which cannot be imported: {error}"
-        ) from error
+        message = f"--log-format {name!r} should be {entry.value!r}, which cannot be imported: {error}"
+        raise UsageError(message) from error
     if not callable(getattr(loaded, "open", None)) or not isinstance(getattr(loaded, "suffix", None), str):
         raise UsageError(
             f"--log-format {name!r} should be a class with a suffix and a method open, {entry.value!r} is none; "
@@ -206,20 +204,19 @@ class ParquetLog:
         schema, metadata = self._parquet.schema, self._parquet.metadata
         paths = [schema.column(index).path for index in range(len(schema))]
         columns = [path for path in paths if any(_is_leaf_of(path, part) for part in parts)]
-        first_row = 0
-        for group in range(metadata.num_row_groups):
-            end = first_row + metadata.row_group(group).num_rows
+        ends = accumulate((metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)), initial=0)
+        for group, (first_row, end) in enumerate(pairwise(ends)):
             if wanted := rows[bisect_left(rows, first_row) : bisect_left(rows, end)]:
                 yield from self._group_batches(group, first_row, wanted, columns)
-            first_row = end
 
     def _group_batches(
         self, group: int, first_row: int, rows: Sequence[int], columns: Sequence[str]
     ) -> Iterator[LogBatch]:
         """The ``rows`` of a row group, which is read from its beginning to the last of them."""
         metadata = self._parquet.metadata.row_group(group)
-        chunks = [metadata.column(index) for index in range(metadata.num_columns)]
-        chunks = [chunk for chunk in chunks if chunk.path_in_schema in columns]
+        chunks = [
+            chunk for chunk in map(metadata.column, range(metadata.num_columns)) if chunk.path_in_schema in columns
+        ]
         given = 0
         try:
             for batch in self._parquet.iter_batches(

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 
 import phonenumbers
 import regex
@@ -70,10 +70,8 @@ def _shown(written: str) -> str:
 
 def _plain(char: str) -> str:
     kind = unicodedata.category(char)
-    if char in _DASHES:
-        return "-"
-    if char in _LINE_ENDS:
-        return "\n"
+    if char in _DASHES or char in _LINE_ENDS:
+        return "-" if char in _DASHES else "\n"
     if kind in ("Nd", "Zs", "Cf"):
         return str(unicodedata.decimal(char)) if kind == "Nd" else " " if kind == "Zs" else ""
     same = unicodedata.normalize("NFKC", char)
@@ -96,14 +94,8 @@ def digit_runs(text: str, *, fewest: int) -> Iterator[list[Group]]:
 
 def windows(text: str, groups: list[Group], first: int, *, fewest: int, most: int) -> list[tuple[int, str]]:
     """(index behind its last group, digits) of what begins with the group ``first``, the longest first."""
-    runs: list[tuple[int, str]] = []
-    digits = ""
-    for last in range(first, len(groups)):
-        digits += text[slice(*groups[last])]
-        if len(digits) > most:
-            break
-        if len(digits) >= fewest:
-            runs.append((last + 1, digits))
+    digits = accumulate(text[slice(*group)] for group in groups[first : first + most])
+    runs = [(end, run) for end, run in enumerate(digits, first + 1) if fewest <= len(run) <= most]
     return runs[::-1]
 
 

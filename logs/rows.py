@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, cast
 
 import pyarrow as pa
@@ -51,7 +52,7 @@ class FaultyRow:
     answer: str | None
 
 
-_MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
+_NANOSECONDS = {"day": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +123,23 @@ NO_VALUES = RawRow(None, None, None, None, None, None, None, ())
 def raw_rows(batch: pa.RecordBatch, column_map: ColumnMap, max_text_chars: int) -> Iterator[RawRow]:
     """The rows of a batch, in order; values that are certainly too large are never made Python objects of."""
     most_bytes = _BYTES_PER_CODE_POINT * max_text_chars
-    rows = max(1, BATCH_BYTES // max(1, batch.nbytes))  # each row may stand for the whole of a dictionary
-    for start in range(0, batch.num_rows, rows):
-        some = batch.slice(start, rows)
+    for some in of_batch_bytes(batch):
         fields = {name: _field_values(name, some, column_map, most_bytes) for name in _FIELDS}
         carried = [(field.name, plain_array(some.column(field.name))) for field in column_map.extra_fields]
         for index in range(some.num_rows):
             values = {name: column[index] for name, column in fields.items()}
             extra = tuple((name, _extra_value(name, array, index)) for name, array in carried)
             yield RawRow(**values, extra_columns=extra)
+
+
+def slices(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """The batch in batches of at most ``rows`` rows."""
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+
+def of_batch_bytes(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in ones of at most ``BATCH_BYTES``, where each row may stand for the whole of a dictionary."""
+    return slices(batch, max(1, BATCH_BYTES // max(1, batch.nbytes)))
 
 
 _FIELDS = ("record_id", "question", "passages", "answer", "target_spans", "answered_at", "generator")
@@ -145,13 +154,10 @@ def _field_values(name: str, batch: pa.RecordBatch, column_map: ColumnMap, most_
         return _list_values(array, lambda items: read(items, most_bytes))
     if name != "answered_at" or is_text(array.type):
         return text_values(array, most_bytes)
-    if pa.types.is_date32(array.type):
-        return [None if days is None else days * 86_400 * 10**6 for days in array.cast(pa.int32()).to_pylist()]
-    ticks = array.cast(pa.int64()).to_pylist()
-    unit = "ms" if pa.types.is_date64(array.type) else array.type.unit
-    if unit == "ns":
-        return [None if tick is None else tick // 1000 for tick in ticks]
-    return [None if tick is None else tick * _MICROSECONDS[unit] for tick in ticks]
+    is_day = pa.types.is_date32(array.type)
+    ticks = array.cast(pa.int32() if is_day else pa.int64()).to_pylist()
+    unit = "day" if is_day else "ms" if pa.types.is_date64(array.type) else array.type.unit
+    return [None if tick is None else tick * _NANOSECONDS[unit] // 1000 for tick in ticks]
 
 
 def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
@@ -170,10 +176,12 @@ def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
 def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
     if is_text(items.type) or pa.types.is_null(items.type):
         return [None if text is None else RawPassage(text, None, None) for text in text_values(items, most_bytes)]
-    columns = []
-    for name in ("text", "title", "passage_id"):
-        has = items.type.get_field_index(name) >= 0
-        columns.append(text_values(pc.struct_field(items, name), most_bytes) if has else [None] * len(items))
+    columns = [
+        text_values(pc.struct_field(items, name), most_bytes)
+        if items.type.get_field_index(name) >= 0
+        else [None] * len(items)
+        for name in ("text", "title", "passage_id")
+    ]
     valid = items.is_valid().to_pylist()
     return [RawPassage(*values) if is_set else None for is_set, *values in zip(valid, *columns, strict=True)]
 
@@ -193,24 +201,20 @@ def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list
     sizes = pc.list_value_length(array)
     if (pc.max(sizes).as_py() or 0) > MOST_ITEMS:
         array = pc.if_else(pc.greater(sizes, MOST_ITEMS), pa.scalar(None, array.type), array)
-    items, start = read(plain_array(pc.list_flatten(array))), 0
-    grouped: list[Any] = []
-    for size in sizes.to_pylist():
-        if size is None or size > MOST_ITEMS:
-            grouped.append(None if size is None else Unread(f"{size} items"))
-        else:
-            grouped.append(items[start : start + size])
-            start += size
-    return grouped
+    items = iter(read(plain_array(pc.list_flatten(array))))
+    return [
+        None if size is None else Unread(f"{size} items") if size > MOST_ITEMS else list(islice(items, size))
+        for size in sizes.to_pylist()
+    ]
 
 
 def _extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
     try:
-        if array.nbytes > MOST_CARRIED_BYTES and (size := array.slice(index, 1).nbytes) > MOST_CARRIED_BYTES:
-            reason, expected = Reason.TEXT_TOO_LONG, f"values of at most {MOST_CARRIED_BYTES} bytes"
-            actual = f"one of {size}"
-        else:
+        size = array.slice(index, 1).nbytes if array.nbytes > MOST_CARRIED_BYTES else 0
+        if size <= MOST_CARRIED_BYTES:
             return _ticks(array[index]) if pa.types.is_temporal(array.type) else cast(object, array[index].as_py())
+        reason, expected = Reason.TEXT_TOO_LONG, f"values of at most {MOST_CARRIED_BYTES} bytes"
+        actual = f"one of {size}"
     except UnicodeDecodeError:
         reason, expected, actual = Reason.INVALID_UTF8, "UTF-8", "other bytes"
     except (ValueError, OverflowError):
@@ -221,12 +225,16 @@ def _extra_value(name: str, array: pa.Array, index: int) -> object | RowFault:
 
 def _ticks(scalar: pa.Scalar) -> object:
     """The number that a time is stored as, which keeps its nanoseconds; ``ValueError`` if Python has no such time."""
-    kind = scalar.type
-    if getattr(kind, "unit", None) == "ns":
-        to_microseconds = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
-        kind = pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else to_microseconds
-    scalar.cast(kind, safe=False).as_py()
+    scalar.cast(in_microseconds(scalar.type), safe=False).as_py()
     return cast(object, scalar.value)
+
+
+def in_microseconds(kind: pa.DataType) -> pa.DataType:
+    """The type of times without nanoseconds, which Python's have not."""
+    if getattr(kind, "unit", None) != "ns":
+        return kind
+    other = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
+    return pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else other
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

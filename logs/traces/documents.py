@@ -395,7 +395,6 @@ def _number(line: str) -> int:
 
 
 def _headings(lines: Sequence[str]) -> dict[int, re.Match[str]]:
-    """The headings by the numbers of their lines."""
     matches = ((number, _HEADING.fullmatch(line)) for number, line in enumerate(lines))
     return {number: match for number, match in matches if match is not None}
 
@@ -486,7 +485,6 @@ def _of_element(opened: re.Match[str], inner: str) -> Document:
 
 
 def _split(block: str) -> tuple[Document, ...]:
-    """The passages of a part of a prompt."""
     if items := tuple(_of_element(*element) for element in _elements(block, _ITEM)):
         return tuple(item for item in items if item.text)
     lines = _own_lines(block)

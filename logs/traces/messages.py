@@ -188,7 +188,6 @@ def _speaker(role: object) -> Speaker | None:
 
 
 def _is_pair(msg: object) -> bool:
-    """A message as ("human", "text")."""
     return isinstance(msg, list) and len(msg) == 2 and _speaker(msg[0]) is not None and isinstance(msg[1], str | list)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from attribeam.logs.traces import is_nothing
 from attribeam.logs.traces.documents import LIST_KEYS, Document, documents_of
@@ -242,8 +242,11 @@ _FIELDS = {"question": QUESTION_KEYS, "answer": ANSWER_KEYS, "passages": LIST_KE
 
 _ASKING = ("?", "？", "؟")
 
+_T = TypeVar("_T")
 Said = frozenset[int]
 """Hashes of the texts that stand at a place of one row."""
+_Found = tuple[str, list[str]]
+"""A path, and the texts that stand there."""
 
 
 @dataclass(slots=True)
@@ -288,8 +291,8 @@ def _look(guess: Guess, whole: Mapping[str, object], *, is_row: bool) -> None:
     gave = own if is_row else {"output": own.get("output")}
     spans = [] if is_row else _lists_of_spans(whole.get("observations"))
     values = {
-        "question": _values(given, _question),
-        "answer": _values(gave, _answer),
+        "question": _values(given, lambda value: None if (asked := _spoken(value, question_of)) is None else asked[0]),
+        "answer": _values(gave, lambda value: _spoken(value, answer_of)),
         "passages": (*_values(own, _passages), *spans),
     }
     for name, path, texts in ((name, *pair) for name, pairs in values.items() for pair in pairs):
@@ -378,19 +381,14 @@ def ranked(candidates: Mapping[str, Candidate], name: str) -> list[str]:
     return sorted(candidates, key=rank)
 
 
-def _values(
-    value: object, read: Callable[[object], object], path: str = "", depth: int = 0
-) -> Iterator[tuple[str, list[str]]]:
+def _values(value: object, read: Callable[[object], Any], path: str = "", depth: int = 0) -> Iterator[_Found]:
     """The paths at which ``read`` finds something, with the texts that it finds; none where a field is empty."""
     is_end = not isinstance(value, dict) or (path and messages_of(value) is not None)
-    if path and is_end and (is_nothing(value) or value in ([], " ")):
-        yield path, []
-    elif path and is_end:
-        content = read(value)
-        if isinstance(content, str):
-            yield path, [content]
-        elif content and isinstance(content, tuple):
-            yield path, _texts_of(content)
+    if path and is_end:
+        is_empty = is_nothing(value) or value in ([], " ")
+        content = () if is_empty else read(value)
+        if is_empty or isinstance(content, str) or (content and isinstance(content, tuple)):
+            yield path, [content] if isinstance(content, str) else _texts_of(content)
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, item in value.items():
             escaped = key.replace("\\", "\\\\").replace('"', '\\"')
@@ -398,15 +396,9 @@ def _values(
             yield from _values(item, read, f"{path}.{name}" if path else name, depth + 1)
 
 
-def _question(value: object) -> str | None:
-    is_spoken = isinstance(value, str) or messages_of(value) is not None
-    asked = question_of(value, plain=isinstance(value, str)) if is_spoken else None
-    return None if asked is None else asked.question
-
-
-def _answer(value: object) -> str | None:
-    is_spoken = isinstance(value, str) or messages_of(value) is not None
-    return answer_of(value, plain=isinstance(value, str)) if is_spoken else None
+def _spoken(value: object, find: Callable[..., _T | None]) -> _T | None:
+    is_text = isinstance(value, str)
+    return find(value, plain=is_text) if is_text or messages_of(value) is not None else None
 
 
 def _passages(value: object) -> tuple[Document, ...] | None:
@@ -421,15 +413,12 @@ def _hashes(texts: Iterable[str]) -> Said:
     return frozenset(hash(" ".join(text.split())) for text in texts if text.strip())
 
 
-def _lists_of_spans(spans: object) -> Iterator[tuple[str, list[str]]]:
+def _lists_of_spans(spans: object) -> Iterator[_Found]:
     """Paths to the lists in what spans gave, by their kind, or by their name where the kind says nothing."""
     for span in spans if isinstance(spans, list) else ():
         kind, name = str(span.get("type") or ""), str(span.get("name") or "")
-        which = f"name=={_literal(name)}" if kind in _SPAN_TYPES else f"type=={_literal(kind)}"
+        member, text = ("name", name) if kind in _SPAN_TYPES else ("type", kind)
+        which = f"{member}=='" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
         for path, texts in _values({"documents": span.get("documents"), "output": span.get("output")}, _passages):
             if texts:
                 yield f"observations[?{which}].{path}[]", texts
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

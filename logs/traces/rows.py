@@ -150,7 +150,6 @@ def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
 
 
 def _choice_note(choice: Choice[_T], names: Names) -> str | None:
-    """What to tell of a choice; None where nothing else could be meant."""
     if choice.value is None or not (choice.others or (choice.is_last and not names.may_be_null)):
         return None
     why = f"not from {' or '.join(choice.others)}" if choice.others else "since no more usual field is there"
@@ -176,7 +175,6 @@ def _chosen_in(prefix: str, record: Record, names: Names, read: Callable[[str, o
 
 
 def _is_meant(value: object, names: Names) -> bool:
-    """Whether what says nothing is empty on purpose."""
     is_empty = is_nothing(value) or value == [] or (isinstance(value, str) and not value.strip())
     return is_empty and not names.may_be_null
 

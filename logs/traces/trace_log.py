@@ -363,7 +363,6 @@ class TableFile(AbstractContextManager["TableFile"]):
 
 
 def _text_size(value: object) -> int:
-    """The length of all texts, at any depth."""
     if isinstance(value, Mapping | list):
         return sum(map(_text_size, value.values() if isinstance(value, Mapping) else value))
     return len(value) if isinstance(value, bytes | str) else 0

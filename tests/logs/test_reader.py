@@ -22,7 +22,7 @@ from attribeam.logs.columns import ColumnMap, ColumnPart, LogOptions
 from attribeam.logs.qa_log import QALog, TableLog
 from attribeam.logs.reader import BATCH_ROWS, ParquetReader, reader_named, reader_names
 from attribeam.logs.rows import FaultyRow
-from attribeam.logs.traces.table_rows import table_rows
+from attribeam.logs.traces.record_files import table_rows
 from attribeam.schemas import Passage, QARecord, Reason
 from attribeam.schemas.errors import DataError, LogFormatError, UsageError
 

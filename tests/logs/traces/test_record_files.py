@@ -30,8 +30,8 @@ from tests.logs.traces.exports import (
     text_of,
 )
 
-from attribeam.logs import jsonl_log, reader
-from attribeam.logs.traces import record_files, table_rows
+from attribeam.logs import jsonl_log, reader, rows
+from attribeam.logs.traces import record_files
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
 from attribeam.logs.traces.record_files import records
@@ -272,7 +272,7 @@ def test_memory_does_not_grow_with_the_file(as_list, tmp_path):
 
 def csv_read(content):
     """The rows of a CSV file, each with its line, and what is said of its faults."""
-    found = list(table_rows.csv_rows(io.BytesIO(content.encode())))
+    found = list(record_files.csv_rows(io.BytesIO(content.encode())))
     rows = [(one.line, one.value) for one in found if not isinstance(one.value, RowFault)]
     return rows, [str(one.value) for one in found if isinstance(one.value, RowFault)]
 
@@ -306,13 +306,13 @@ def test_wrong_quotes_cost_their_own_row_only(content, rows, faults):
 
 
 def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch):
-    monkeypatch.setattr(table_rows, "MOST_CHARS", 100)
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
     lines = [f"{number},{'x' * 20}" for number in range(50)]
     rows, (fault,) = csv_read("\n".join(["a,b", '0,"open', *lines]))
     assert rows == [row(number + 3, str(number), "x" * 20) for number in range(50)]
     assert "line 2 should be CSV, is not: no end after 100 characters" in fault
-    monkeypatch.setattr(table_rows, "MOST_CHARS", 1000)
-    monkeypatch.setattr(table_rows, "MOST_LINES", 10)
+    monkeypatch.setattr(record_files, "MOST_CHARS", 1000)
+    monkeypatch.setattr(record_files, "MOST_LINES", 10)
     assert csv_read("\n".join(["a,b", '0,"open', *lines[:9]]))[1][0].startswith(
         "line 2 should be CSV, is not: unexpected end"
     )
@@ -321,8 +321,8 @@ def test_open_quote_takes_no_more_than_the_longest_row_along(monkeypatch):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_that_is_too_long_costs_its_own_row_only(end, monkeypatch):
-    monkeypatch.setattr(table_rows, "MOST_CHARS", 100)
-    monkeypatch.setattr(table_rows, "BLOCK_BYTES", 30)
+    monkeypatch.setattr(record_files, "MOST_CHARS", 100)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 30)
     rows, faults = csv_read(end.join(["a,b", "1,x", "2," + "x" * 1000, "3,z", "4," + "x" * 200, "5," + "x" * 98]))
     assert rows == [row(2, "1", "x"), row(4, "3", "z"), row(6, "5", "x" * 98)]
     assert [fault.split(" should")[0] for fault in faults] == ["line 3", "line 5"]
@@ -340,8 +340,8 @@ def test_line_that_is_too_long_costs_its_own_row_only(end, monkeypatch):
 @pytest.mark.parametrize("last", ["", '"a"b', 'z"', 'y",w'])
 def test_no_quotes_make_lines_be_read_again_and_again(lines, count, last, monkeypatch):
     taken = []
-    real = table_rows._Lines.take
-    monkeypatch.setattr(table_rows._Lines, "take", lambda self: taken.append(1) or real(self))
+    real = record_files._Lines.take
+    monkeypatch.setattr(record_files._Lines, "take", lambda self: taken.append(1) or real(self))
     rows, _ = csv_read("\n".join(["a,b", '1,"x"y', *lines * 500, last]))
     assert len(rows) >= 499 * count
     assert len(taken) < 6 * 500 * len(lines)
@@ -365,11 +365,11 @@ def test_json_behind_other_characters_is_no_line_of_names(before, json):
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
 def test_other_marks_than_commas_may_stand_between_cells(mark):
     content = f'\ufeff""{mark}"b"\n0{mark}"x, ""y""\n{mark}z"\n1{mark}w'
-    found = list(table_rows.csv_rows(io.BytesIO(content.encode())))
+    found = list(record_files.csv_rows(io.BytesIO(content.encode())))
     assert [record.value for record in found] == [{"": "0", "b": f'x, "y"\n{mark}z'}, {"": "1", "b": "w"}]
-    unquoted = list(table_rows.csv_rows(io.BytesIO(f"{mark}b\n0{mark}x".encode())))
+    unquoted = list(record_files.csv_rows(io.BytesIO(f"{mark}b\n0{mark}x".encode())))
     assert [record.value for record in unquoted] == [{"": "0", "b": "x"}]
-    of_excel = list(table_rows.csv_rows(io.BytesIO(f"sep={mark}\r\na,c{mark}b\r\n0{mark}x\r\n".encode())))
+    of_excel = list(record_files.csv_rows(io.BytesIO(f"sep={mark}\r\na,c{mark}b\r\n0{mark}x\r\n".encode())))
     assert [record.value for record in of_excel] == [{"a,c": "0", "b": "x"}]
 
 
@@ -435,11 +435,11 @@ def test_moment_beyond_the_year_9999_is_a_fault_of_its_row():
 
 
 def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch):
-    value, rows = "word " * 50_000, 250
-    for module in (reader, table_rows):
+    value, count = "word " * 50_000, 250
+    for module in (reader, rows):
         monkeypatch.setattr(module, "BATCH_BYTES", 8 * len(value))
-    shared = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
-    table = pa.table({"answer": shared, "number": range(rows), "embedding": [0.5] * rows})
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([value]))
+    table = pa.table({"answer": shared, "number": range(count), "embedding": [0.5] * count})
     parquet, arrow = io.BytesIO(), io.BytesIO()
     pq.write_table(table, parquet)
     with pa.ipc.new_file(arrow, table.schema) as writer:
@@ -450,7 +450,7 @@ def test_value_that_many_rows_share_is_held_a_few_times_only(monkeypatch):
         found = [(one.line, one.value["number"], len(one.value["answer"])) for one in records(file)]
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert found == [(number + 1, number, len(value)) for number in range(rows)]
+        assert found == [(number + 1, number, len(value)) for number in range(count)]
         assert peak < 20 * len(value)
 
 
