@@ -176,12 +176,10 @@ def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
 def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
     if is_text(items.type) or pa.types.is_null(items.type):
         return [None if text is None else RawPassage(text, None, None) for text in text_values(items, most_bytes)]
-    columns = [
-        text_values(pc.struct_field(items, name), most_bytes)
-        if items.type.get_field_index(name) >= 0
-        else [None] * len(items)
-        for name in ("text", "title", "passage_id")
-    ]
+    columns = []
+    for name in ("text", "title", "passage_id"):
+        has = items.type.get_field_index(name) >= 0
+        columns.append(text_values(pc.struct_field(items, name), most_bytes) if has else [None] * len(items))
     valid = items.is_valid().to_pylist()
     return [RawPassage(*values) if is_set else None for is_set, *values in zip(valid, *columns, strict=True)]
 
@@ -324,19 +322,16 @@ class RowValidator:
         if not raw:
             actual = "null" if raw is None else "an empty list"
             raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", actual, way_out)
-        passages = tuple(
-            Passage("")
-            if passage is None
-            else Passage(
-                text=self._text("passages", passage.text, f" in passage {index}") or "",
-                title=self._text("passages", passage.title, f" in the title of passage {index}"),
-                passage_id=self._text("passages", passage.passage_id, f" in the id of passage {index}"),
-            )
-            for index, passage in enumerate(raw)
-        )
+        passages = []
+        for index, passage in enumerate(raw):
+            given = passage or RawPassage(None, None, None)
+            text = self._text("passages", given.text, f" in passage {index}") or ""
+            title = self._text("passages", given.title, f" in the title of passage {index}")
+            passage_id = self._text("passages", given.passage_id, f" in the id of passage {index}")
+            passages.append(Passage(text, title, passage_id))
         if not any(passage.text.strip() for passage in passages):
             raise self._fault(Reason.NO_PASSAGES, "passages", "a passage with text", "white space only", way_out)
-        return passages
+        return tuple(passages)
 
     def _target_spans(self, raw: list[RawSpan | None] | Unread | None, length: int) -> tuple[CharRange, ...] | None:
         if isinstance(raw, Unread):

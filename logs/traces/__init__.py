@@ -250,13 +250,8 @@ def _otlp_value(value: object) -> object:
     return None
 
 
-_CONSTANTS = {
-    **dict.fromkeys(("None", "null", "nan", "NaN")),
-    "True": True,
-    "true": True,
-    "False": False,
-    "false": False,
-}
+_CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None, "nan": None}
+_CONSTANTS["NaN"] = None
 _MOST_LITERAL_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
 _ARRAY = re.compile(r"^\s*array\((.*?)(?:,\s*dtype=\w+)?\)\s*$", re.DOTALL)

@@ -33,10 +33,7 @@ SOURCE_KEYS = words(
     "source_documents source_nodes nodes chunks ctxs retrieval_results retrievalResults context"
 )
 """Keys that hold documents also where no retriever is logged."""
-LIST_KEYS = (
-    *SOURCE_KEYS[:-1],
-    *words("results matches hits points objects context output outputs result data value"),
-)
+LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits points objects context output outputs result data value"))
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
@@ -239,11 +236,10 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
             if not any(titles) and len(metadata) == len(texts):
                 titles = [at(item, "title") for item in metadata]
             blank = None if any(passage_id is not None for passage_id in ids) else ""
-            columns = (
-                (blank if text is None else text for text in texts),
-                *(map(text_or_none, c) for c in (titles, ids)),
+            return tuple(
+                Document(text if isinstance(text, str) else blank, text_or_none(title), text_or_none(passage_id))
+                for text, title, passage_id in zip(texts, titles, ids, strict=True)
             )
-            return tuple(map(Document, *columns))
     return None
 
 

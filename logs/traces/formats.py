@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from attribeam.logs.traces import (
     Record,
@@ -44,8 +45,6 @@ _USUAL_PATHS = {
     "kind": "kind",
 }
 _OWN_IDS = {name: name for name in ("trace_id", "span_id", "parent_id")}
-_SAME_NAMES = {role.upper(): role for role in (Role.RETRIEVER, Role.RERANKER, Role.TOOL)}
-"""Kinds that several stores call as we do."""
 _ERRORS = (2, "2", "ERROR", "error", "STATUS_CODE_ERROR", "StatusCode.ERROR")
 _DEEPEST = 100
 
@@ -101,22 +100,20 @@ class SpanFormat:
         role, documents, reranked = map(record.get, ("role", "documents", "inputs_reranked"))  # ours, or the record's
         kind, name = self.kind_case(text("kind") or ""), text("name") or ""
         named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
+        plain: dict[str, Any] = {member: text(member) for member in ("span_id", "model", "session_id")}
+        plain |= {member: microseconds(value(member)) for member in ("started_at", "ended_at")}
         return Span(
+            **plain,
             trace_id=trace_id,
-            span_id=text("span_id"),
             parent_id=parent_id,
             role=role if isinstance(role, Role) else next(named, self.roles.get(kind, self.other_role)),
             name=name,
             kind=kind,
-            started_at=microseconds(value("started_at")),
-            ended_at=microseconds(value("ended_at")),
-            input=value("input"),
-            output=value("output"),
             documents=documents if isinstance(documents, tuple) else None,
             inputs_reranked=reranked if isinstance(reranked, tuple) else (),
             metadata=parsed(value("metadata")),
-            model=text("model"),
-            session_id=text("session_id"),
+            input=value("input"),
+            output=value("output"),
             failed=status in _ERRORS,
             is_trace=record.get("is_trace") is True,
             is_root=bool(parent_id) and str(value("is_root")).lower() in ("true", "1"),
@@ -126,6 +123,11 @@ class SpanFormat:
 @cache
 def _paths(paths: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(path.split(".")) for path in paths.split())
+
+
+def _roles(**kinds: str) -> dict[str, Role]:
+    """The roles by the kinds of spans, which stand under the names of their roles."""
+    return {kind: Role[role] for role, names in kinds.items() for kind in names.split()}
 
 
 def _langfuse_spans(record: Record) -> Iterator[Record]:
@@ -168,12 +170,7 @@ LANGFUSE = SpanFormat(
         "status": "level",
         "is_root": "is_root_observation isRootObservation is_app_root isAppRoot",
     },
-    roles={
-        **dict.fromkeys(("TRACE", "SPAN", "AGENT", "CHAIN"), Role.CHAIN),
-        "GENERATION": Role.MODEL,
-        "RETRIEVER": Role.RETRIEVER,
-        "TOOL": Role.TOOL,
-    },
+    roles=_roles(CHAIN="TRACE SPAN AGENT CHAIN", MODEL="GENERATION", RETRIEVER="RETRIEVER", TOOL="TOOL"),
     named_roles=((("SPAN", "RETRIEVER"), "rerank", Role.RERANKER), (("SPAN",), "retriev", Role.RETRIEVER)),
 )
 
@@ -215,7 +212,7 @@ LANGSMITH = SpanFormat(
         "session_id": "metadata.thread_id metadata.session_id metadata.conversation_id thread_id",
         "status": "status",
     },
-    roles={"llm": Role.MODEL, "retriever": Role.RETRIEVER, "tool": Role.TOOL, "chain": Role.CHAIN},
+    roles=_roles(CHAIN="chain", MODEL="llm", RETRIEVER="retriever", TOOL="tool"),
     named_roles=((("retriever", "chain"), "rerank", Role.RERANKER),),
     kind_case=str.lower,
 )
@@ -266,11 +263,8 @@ MLFLOW = SpanFormat(
     wrappers=("traces", "data"),
     no_trace_id="trace should have a trace_id or request_id, has none",
     paths=_OWN_IDS,
-    roles={
-        **_SAME_NAMES,
-        **dict.fromkeys(("LLM", "CHAT_MODEL"), Role.MODEL),
-        **dict.fromkeys(("EMBEDDING", "PARSER", "MEMORY", "GUARDRAIL", "EVALUATOR"), Role.OTHER),
-    },
+    roles=_roles(MODEL="LLM CHAT_MODEL", RETRIEVER="RETRIEVER", RERANKER="RERANKER", TOOL="TOOL")
+    | _roles(OTHER="EMBEDDING PARSER MEMORY GUARDRAIL EVALUATOR"),
     other_role=Role.CHAIN,
 )
 
@@ -372,10 +366,9 @@ def _openinference_value(attributes: Record, side: str) -> object:
     content = at(attributes, side)
     if not isinstance(content, dict):
         return parsed(content)
-    value, mime = content.get("value"), content.get("mime_type")
-    if isinstance(value, str) and mime in (None, "", "application/json", "JSON", "json"):
-        return parsed(value)
-    return value if value is not None else content.get("")
+    value = content.get("value")
+    is_json = content.get("mime_type") in (None, "", "application/json", "JSON", "json")
+    return content.get("") if value is None else parsed(value) if is_json else value
 
 
 def _listed_documents(value: object) -> tuple[Document, ...]:
@@ -392,11 +385,8 @@ OPENINFERENCE = SpanFormat(
         "model": "attributes.llm.model_name",
         "session_id": "attributes.session.id",
     },
-    roles={
-        **_SAME_NAMES,
-        **dict.fromkeys(("", "CHAIN", "AGENT", "UNKNOWN"), Role.CHAIN),
-        "LLM": Role.MODEL,
-    },
+    roles=_roles(CHAIN="CHAIN AGENT UNKNOWN", MODEL="LLM", RETRIEVER="RETRIEVER", RERANKER="RERANKER", TOOL="TOOL")
+    | {"": Role.CHAIN},
 )
 
 
@@ -453,13 +443,8 @@ OTEL_GENAI = SpanFormat(
         "model": "attributes.gen_ai.response.model attributes.gen_ai.request.model",
         "session_id": "attributes.gen_ai.conversation.id",
     },
-    roles={
-        **dict.fromkeys(("chat", "generate_content", "text_completion"), Role.MODEL),
-        "retrieval": Role.RETRIEVER,
-        "rerank": Role.RERANKER,
-        "execute_tool": Role.TOOL,
-        **dict.fromkeys(("embeddings", "create_agent"), Role.OTHER),
-    },
+    roles=_roles(MODEL="chat generate_content text_completion", RETRIEVER="retrieval", RERANKER="rerank")
+    | _roles(TOOL="execute_tool", OTHER="embeddings create_agent"),
     other_role=Role.CHAIN,
     kind_case=str,
 )
