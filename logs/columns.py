@@ -142,10 +142,9 @@ def is_passages(kind: pa.DataType) -> bool:
 def is_target_spans(kind: pa.DataType) -> bool:
     """A list of structs of the whole numbers ``char_start`` and ``char_end``."""
     item = list_item_type(plain_type(kind))
-    if item is None or pa.types.is_null(item):
-        return item is not None
-    ends = [struct_field_type(item, name) for name in ("char_start", "char_end")]
-    return all(end is not None and _is_or_null(end, pa.types.is_integer) for end in ends)
+    ends = () if item is None else (struct_field_type(item, name) for name in ("char_start", "char_end"))
+    are_whole = all(end is not None and _is_or_null(end, pa.types.is_integer) for end in ends)
+    return item is not None and (pa.types.is_null(item) or are_whole)
 
 
 def is_moment(kind: pa.DataType) -> bool:

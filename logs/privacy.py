@@ -20,7 +20,7 @@ import regex
 
 from attribeam.logs.columns import is_text, list_item_type, types_within
 from attribeam.logs.recognisers import secret_ranges
-from attribeam.schemas import CharRange, QARecord
+from attribeam.schemas import CharRange, Passage, QARecord
 from attribeam.schemas.errors import LeakError, RunError, UsageError
 
 MASK = "█"
@@ -126,11 +126,8 @@ class PrivacySettings:
     def recorded(self) -> dict[str, object]:
         """The settings as JSON values, without those at their defaults and without the patterns themselves."""
         file = self.patterns
-        everything = {
-            "redact": self.redact,
-            "redact_patterns": None if file is None else {"path": file.path, "sha256": file.sha256},
-            "no_texts": self.no_texts,
-        }
+        patterns = None if file is None else {"path": file.path, "sha256": file.sha256}
+        everything = {"redact": self.redact, "redact_patterns": patterns, "no_texts": self.no_texts}
         return {name: value for name, value in everything.items() if value}
 
 
@@ -400,6 +397,9 @@ def masked_record(record: QARecord, redactor: Redactor) -> QARecord:
     def mask_list(texts: Sequence[str]) -> list[str]:
         return [without_secrets(text, secrets) for text in redactor.masked_list(texts)]
 
+    def mask_value(value: object) -> object:
+        return _with_changed_texts(value, lambda text: without_secrets(text, secrets), mask_list)
+
     texts = mask_list([passage.text for passage in record.passages])
     titles = mask_list([passage.title or "" for passage in record.passages])
     passages = zip(record.passages, texts, titles, strict=True)
@@ -408,15 +408,9 @@ def masked_record(record: QARecord, redactor: Redactor) -> QARecord:
         record_id=mask(record.record_id),
         question=mask(record.question),
         answer=mask(record.answer),
-        passages=tuple(
-            replace(old, text=text, title=title if old.title else old.title, passage_id=mask_if_any(old.passage_id))
-            for old, text, title in passages
-        ),
+        passages=tuple(Passage(text, title or old.title, mask_if_any(old.passage_id)) for old, text, title in passages),
         generator=mask_if_any(record.generator),
-        extra_columns=tuple(
-            (name, _with_changed_texts(value, lambda text: without_secrets(text, secrets), mask_list))
-            for name, value in record.extra_columns
-        ),
+        extra_columns=tuple((name, mask_value(value)) for name, value in record.extra_columns),
     )
 
 

@@ -139,15 +139,13 @@ class QALog:
             columns = self._column_map(log)
             wanted = range(log.row_count) if rows is None else rows
             while wanted:
-                unread: RowsMemoryError | None = None
                 try:
                     yield from self._outcomes(log, columns, wanted, duplicates)
+                    break
                 except RowsMemoryError as error:
                     if not last_try:
                         raise
                     unread = error.with_traceback(None)
-                if unread is None:
-                    break
                 yield from self._unread(log, columns, unread)
                 wanted = wanted[bisect_right(wanted, unread.rows[-1]) :]
         self.check_unchanged()
@@ -267,10 +265,11 @@ def file_errors_named(path: str) -> Iterator[None]:
         problem = " ".join(str(error).split())
         if isinstance(error, OSError) and error.errno in _OF_WRITING:
             raise temporary_file_failed(error) from error
-        kind = DataError
-        if isinstance(error, OSError):  # one of a local file without a number is Arrow's, of damage
-            may_pass = "://" in path if error.errno is None else error.errno not in _LASTING
-            kind = LogReadError if may_pass else DataError
+        # one of a local file without a number is Arrow's, of damage
+        may_pass = isinstance(error, OSError) and (
+            "://" in path if error.errno is None else error.errno not in _LASTING
+        )
+        kind = LogReadError if may_pass else DataError
         raise kind(f"log {path!r} cannot be read: {problem}; replace it, or leave it out") from error
 
 

@@ -251,8 +251,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
         messages = messages_of(value)
         if messages is not None and not all(isinstance(item, dict) and _is_message_chunk(item) for item in value):
             return answered(messages)
-        joined = joined_chunks(value)
-        if joined is not None:
+        if (joined := joined_chunks(value)) is not None:
             return joined if joined.strip() else None
         return answer_of(value[0], depth=depth + 1) if len(value) == 1 and depth == 0 else None
     if not isinstance(value, dict):
@@ -320,10 +319,9 @@ def _piece(chunk: object) -> str | None:
         return None
     choices = chunk.get("choices")
     if isinstance(choices, list) and choices:
-        delta = at(choices[0], "delta")
+        delta, text = at(choices[0], "delta"), at(choices[0], "text")
         if isinstance(delta, dict):
             return content_text(delta.get("content"), "")
-        text = at(choices[0], "text")
         return text if isinstance(text, str) and chunk.get("object") == "text_completion" else None
     delta, kind = at(chunk, "contentBlockDelta", "delta") or chunk.get("delta"), chunk.get("type")
     if isinstance(delta, str):  # the arguments of calls come in such events, too, and are no text

@@ -207,18 +207,15 @@ def _stream(file: BinaryIO) -> Iterator[FileRecord]:
     is_first = True
     while following := window.following():
         line = window.line
-        if list_line is None and following == "[":
-            list_line = line
+        if following == ("[" if list_line is None else "]"):
+            list_line = line if list_line is None else None
             window.advance(1)
-        elif list_line is not None and following == "]":
-            list_line = None
-            window.advance(1)
-        else:
-            value = window.value(is_first=is_first)
-            yield FileRecord(line, value)
-            if isinstance(value, RowFault):
-                return
-            is_first = False
+            continue
+        value = window.value(is_first=is_first)
+        yield FileRecord(line, value)
+        if isinstance(value, RowFault):
+            return
+        is_first = False
     if list_line is not None:
         yield FileRecord(list_line, no_json(f"list that begins in line {list_line}", _CUT_OFF))
 
@@ -514,18 +511,17 @@ def _read_columns(schema: pa.Schema, rows: int, notes: Counter[str]) -> list[str
 
 
 def _row_values(batch: pa.RecordBatch) -> Iterator[object]:
-    columns = []
-    for column in batch.columns:  # Python's moments are no finer than microseconds
-        wanted = with_leaves(column.type, lambda kind: in_microseconds(kind) if pa.types.is_timestamp(kind) else kind)
-        options = pc.CastOptions(wanted, allow_time_truncate=True)
-        columns.append(column if wanted == column.type else pc.cast(column, options=options))
-    batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    for index, field in enumerate(batch.schema):  # Python's moments are no finer than microseconds
+        wanted = with_leaves(field.type, lambda kind: in_microseconds(kind) if pa.types.is_timestamp(kind) else kind)
+        if wanted != field.type:
+            cast_column = pc.cast(batch.column(index), options=pc.CastOptions(wanted, allow_time_truncate=True))
+            batch = batch.set_column(index, field.name, cast_column)
     try:
         yield from _plain_rows(batch)
-    except (UnicodeDecodeError, OverflowError, ValueError):
-        for index in range(batch.num_rows):
+    except (OverflowError, ValueError):
+        for row in slices(batch, 1):
             try:
-                yield from _plain_rows(batch.slice(index, 1))
+                yield from _plain_rows(row)
             except UnicodeDecodeError as error:
                 message = f"row should hold UTF-8, holds other bytes at byte {error.start}"
                 yield RowFault(Reason.INVALID_UTF8, message, column=None)
@@ -536,10 +532,9 @@ def _row_values(batch: pa.RecordBatch) -> Iterator[object]:
 
 def _plain_rows(batch: pa.RecordBatch) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = batch.to_pylist()
-    for field in batch.schema:
-        if any(map(_needs_care, types_within(field.type))):
-            for row in rows:
-                row[field.name] = _plain(row[field.name], field.type)
+    for field in (field for field in batch.schema if any(map(_needs_care, types_within(field.type)))):
+        for row in rows:
+            row[field.name] = _plain(row[field.name], field.type)
     return rows
 
 

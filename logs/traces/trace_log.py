@@ -118,8 +118,8 @@ class PlacedRow(NamedTuple):
 
 
 _PlacedRecord = tuple[int, FileRecord]
-_FoundRow = tuple[int, str, TraceRow, FileRecord | SpooledTrace]
-"""File, place and row, and what it was made of."""
+_FoundRow = tuple[int, TraceRow, FileRecord | SpooledTrace]
+"""The number of the file, the row, and what it was made of."""
 
 
 @dataclass(slots=True)
@@ -159,12 +159,12 @@ class ExportRows:
         placed = islice(self._records(form.wrappers, files), most_records)
         rows = self._rows(form, paths, placed) if isinstance(form, Rows) else self._traces(form, paths, placed)
         numbers = Counter[int]()
-        for file, location, row, source in rows:
+        for file, row, source in rows:
             if row.fault is None:
                 self.seen.notes.update(row.notes)
                 self.seen.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
             elif not str(row.fault).startswith("line "):
-                named = RowFault(row.fault.reason, f"{location}: {row.fault}", column=row.fault.column)
+                named = RowFault(row.fault.reason, f"{source.location}: {row.fault}", column=row.fault.column)
                 row = row._replace(fault=named)
             yield PlacedRow(file, numbers[file], row, source)
             numbers[file] += 1
@@ -186,7 +186,7 @@ class ExportRows:
                     row = row._replace(passages=passages, fault=passage_text_fault(passages))
             except RowFault as error:
                 row = TraceRow(None, fault=error)
-            yield file, record.location, _with_id(row, made), record
+            yield file, _with_id(row, made), record
 
     def _traces(self, form: SpanFormat, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
         with trace_spool() as spool:
@@ -200,7 +200,7 @@ class ExportRows:
                         row = row_of_trace(trace.spans[0].trace_id, trace.spans, self.options, self.texts, paths)
                 except RowFault as error:
                     row = TraceRow(trace.trace_id, fault=error)
-                yield trace.file, trace.location, row, trace
+                yield trace.file, row, trace
 
     def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
         members = record.value.items() if isinstance(record.value, dict) else ()
