@@ -9,9 +9,10 @@ import argparse
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -96,21 +97,17 @@ def import_exports(
     with ExitStack() as stack:
         if options.passages_table is not None:
             rows.texts = stack.enter_context(passages_table(store, options.passages_table))
-        placed = rows.read([export_opener(store, path) for path in paths])
+        placed = rows.read([partial(opened_export, store, path) for path in paths])
         outcomes = (checked(item.row, RowSource(paths[item.file], item.number)) for item in placed)
         _write(output, log_schema(of_traces=kind.is_of_traces), islice(_once_each(outcomes), limit), summary)
     return summary
 
 
-def export_opener(storage: LogStorage, path: str) -> Callable[[], AbstractContextManager[BinaryIO]]:
-    """What opens an export; errors of the file and of its reader name its path."""
-
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        with file_errors_named(path), storage.open(path) as file, reader_errors_named(path):
-            yield file
-
-    return opened
+@contextmanager
+def opened_export(storage: LogStorage, path: str) -> Iterator[BinaryIO]:
+    """An export; errors of the file and of its reader name its path."""
+    with file_errors_named(path), storage.open(path) as file, reader_errors_named(path):
+        yield file
 
 
 def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -276,7 +273,7 @@ def _imported(
             _write(output, log_schema(of_traces=False), islice(_once_each(records), limit), summary)
         elif arguments.guess:
             export = ExportRows(kind, trace_options(arguments))
-            guess = guessed(export, [export_opener(storage, path) for path in paths])
+            guess = guessed(export, [partial(opened_export, storage, path) for path in paths])
             command = f"attribeam import {name} --data {' '.join(arguments.data)} --output {output or 'logs.parquet'}"
             yield from guess_lines(guess, command)
             return

@@ -279,10 +279,8 @@ def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
     def at_root(name: str, side: str) -> str:
         """What stands where a text should be, and the way out."""
-        if getattr(paths, name) is not None:
-            return f"--{name}-path finds none; correct it"
-        value = None if tree.root is None else getattr(tree.root, side)
-        return f"the root span has {shape(value)} there; name it with --{name}-path"
+        said = f"the root span has {shape(getattr(tree.root, side, None))} there; name it with --{name}-path"
+        return said if getattr(paths, name) is None else f"--{name}-path finds none; correct it"
 
     if row.question is None and row.answer is None and tree.root is None:
         message = (

@@ -43,9 +43,9 @@ _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "sourc
 _COLUMN_TITLES = ("title", "titles")
 _BESIDE_TEXT = frozenset({"metadata", "title", "type", "lc", *TEXT_KEYS, *_METADATA_ID_KEYS, *_SCORE_KEYS})
 """Members of an object that is nothing but a document: opening one that stands as JSON in a text loses nothing."""
-_NO_IDS = frozenset(
-    {"answer", "description", "error", "input", "message", "name", "output", "prompt", "query", "question", "reason"}
-    | {"response", "result", "status", "summary", "title"}
+_NO_IDS = words(
+    "answer description error input message name output prompt query question reason response result status summary "
+    "title"
 )
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
@@ -148,14 +148,11 @@ def _score(*sides: Record) -> float | None:
 def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
     """The documents in order, each once: the same id and text, or only the id where one of the two has no text."""
     kept: dict[tuple[str | None, str | None], Document] = {}
-    with_text = set[str]()
+    documents = [*documents]
+    with_text = {document.passage_id for document in documents if document.passage_id and document.text is not None}
     for document in documents:
-        if document.text is None and document.passage_id in with_text:
-            continue
-        if document.text is not None and document.passage_id:
-            with_text.add(document.passage_id)
-            kept.pop((document.passage_id, None), None)
-        kept.setdefault((document.passage_id, document.text), document)
+        if document.text is not None or document.passage_id not in with_text:
+            kept.setdefault((document.passage_id, document.text), document)
     return tuple(kept.values())
 
 
@@ -171,10 +168,8 @@ def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
 
 def with_texts(documents: Iterable[Document], texts: Texts) -> tuple[Document, ...]:
     """The documents with the text and title that ``texts`` has under the id of one that has no text."""
-    pairs = ((doc, texts(doc.passage_id or "") if doc.text is None else None) for doc in documents)
-    return tuple(
-        doc if known is None else doc._replace(text=known.text, title=doc.title or known.title) for doc, known in pairs
-    )
+    known = ((doc, texts(doc.passage_id or "") if doc.text is None else None) for doc in documents)
+    return tuple(doc._replace(text=its.text, title=doc.title or its.title) if its else doc for doc, its in known)
 
 
 def _of_text(text: str) -> Document:
@@ -274,9 +269,8 @@ class PromptParts(NamedTuple):
 
     def asked(self, known: Asked | None) -> Asked | None:
         """The question of the prompt where ``known`` is none, or is the prompt."""
-        if self.question is None or (known is not None and prompt_parts(known.question) is None):
-            return known
-        return Asked(self.question)
+        is_other = known is not None and prompt_parts(known.question) is None
+        return known if self.question is None or is_other else Asked(self.question)
 
 
 FROM_PROMPT = "passages read from the prompt, since no other place has any; --passages-path names another"

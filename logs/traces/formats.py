@@ -29,20 +29,13 @@ from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.schemas import Reason, RowFault
 
 _USUAL_PATHS = {
+    **{name: name for name in ("name", "kind", "input", "output", "metadata", "model", "session_id", "is_root")},
     "trace_id": "context.trace_id trace_id traceId",
     "span_id": "context.span_id span_id spanId",
     "parent_id": "parent_id parent_span_id parentSpanId",
-    "name": "name",
     "started_at": "start_time_unix_nano start_time_ns start_time startTimeUnixNano",
     "ended_at": "end_time_unix_nano end_time_ns end_time endTimeUnixNano",
-    "input": "input",
-    "output": "output",
-    "metadata": "metadata",
-    "model": "model",
-    "session_id": "session_id",
     "status": "status_code status",
-    "is_root": "is_root",
-    "kind": "kind",
 }
 _OWN_IDS = {name: name for name in ("trace_id", "span_id", "parent_id")}
 _ERRORS = (2, "2", "ERROR", "error", "STATUS_CODE_ERROR", "StatusCode.ERROR")
@@ -326,9 +319,8 @@ def _whole_attributes(span: Record) -> dict[str, object]:
         elif name in _SPOKEN_EVENTS:
             said = {**own, **object_of(own.get("gen_ai.event.content"))}
             content = parsed(first_of({**said, **object_of(said.get("message"))}, ("content", "message")))
-            side = "output" if name == "gen_ai.choice" else "input"
-            listed = messages.setdefault(f"gen_ai.{side}.messages", [])
-            listed.append({"role": _SPOKEN_EVENTS[name], "content": content})
+            side = f"gen_ai.{'output' if name == 'gen_ai.choice' else 'input'}.messages"
+            messages.setdefault(side, []).append({"role": _SPOKEN_EVENTS[name], "content": content})
         elif name in _RESULT_EVENTS:
             result = {key.removeprefix(f"{name}."): value for key, value in own.items()}
             documents.append({**result, "metadata": result.get("metadata") or result.get("entity")})

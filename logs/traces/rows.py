@@ -255,7 +255,7 @@ def _opened(record: Record) -> Record:
     """The record with names such as ``outputs.answer``, ``outputs/answer`` and ``context_1`` opened."""
     numbered = {int(match[1]): name for name in record if (match := _NUMBERED.fullmatch(name.lower()))}
     if len(numbered) > 1:
-        texts = [record[numbered[number]] for number in sorted(numbered)]
+        texts = (record[numbered[number]] for number in sorted(numbered))
         record = {**record, "retrieved_texts": [text for text in texts if not is_nothing(text)]}
     if any(_FOLDER.match(name) for name in record):
         record = {name.replace("/", ".") if _FOLDER.match(name) else name: value for name, value in record.items()}
@@ -436,8 +436,7 @@ def _known(record: Record, preset: str | None) -> tuple[Provider, dict[str, obje
 
 def _sides(whole: Record, names: tuple[str, ...]) -> Iterator[object]:
     """The objects under these names, as HTTP logs have them in a body, and last the record itself."""
-    for name in names:
-        side = _in_snake_case(parsed(whole.get(name)))
+    for side in (_in_snake_case(parsed(whole.get(name))) for name in names):
         if isinstance(side, dict):
             body = _in_snake_case(parsed(side.get("body")))
             yield body if isinstance(body, dict) else side
