@@ -108,9 +108,9 @@ class RawRow:
 
     record_id: RawText
     question: RawText
-    passages: list[RawPassage | None] | Unread | None
+    passages: list[RawPassage] | Unread | None
     answer: RawText
-    target_spans: list[RawSpan | None] | Unread | None
+    target_spans: list[RawSpan] | Unread | None
     answered_at: RawText
     generator: RawText
     extra_columns: tuple[tuple[str, object | RowFault], ...]
@@ -173,23 +173,21 @@ def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
     return [Unread(f"{size} bytes") if (size or 0) > most_bytes else text.as_py() for text, size in pairs]
 
 
-def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage | None]:
+def _passages_of(items: pa.Array, most_bytes: int) -> list[RawPassage]:
     if is_text(items.type) or pa.types.is_null(items.type):
-        return [None if text is None else RawPassage(text, None, None) for text in text_values(items, most_bytes)]
+        return [RawPassage(text, None, None) for text in text_values(items, most_bytes)]
     columns = []
     for name in ("text", "title", "passage_id"):
         has = items.type.get_field_index(name) >= 0
         columns.append(text_values(pc.struct_field(items, name), most_bytes) if has else [None] * len(items))
-    valid = items.is_valid().to_pylist()
-    return [RawPassage(*values) if is_set else None for is_set, *values in zip(valid, *columns, strict=True)]
+    return [*map(RawPassage, *columns)]
 
 
-def _ranges_of(items: pa.Array, _: int) -> list[RawSpan | None]:
+def _ranges_of(items: pa.Array, _: int) -> list[RawSpan]:
     if pa.types.is_null(items.type):
-        return [None] * len(items)
+        return [(None, None)] * len(items)
     starts, ends = (plain_array(pc.struct_field(items, name)).to_pylist() for name in ("char_start", "char_end"))
-    valid = items.is_valid().to_pylist()
-    return [(start, end) if is_set else None for is_set, start, end in zip(valid, starts, ends, strict=True)]
+    return [*zip(starts, ends, strict=True)]
 
 
 def _list_values(array: pa.Array, read: Callable[[pa.Array], list[Any]]) -> list[Any]:
@@ -268,7 +266,7 @@ class RowValidator:
             answer = self._answer(raw)
             answered_at = self._answered_at(raw.answered_at)
             raw_passages = raw.passages if isinstance(raw.passages, list) else []
-            notes = [EMPTY_PASSAGE] if any(passage is None or passage.text is None for passage in raw_passages) else []
+            notes = [EMPTY_PASSAGE] if any(passage.text is None for passage in raw_passages) else []
             if answered_at is None and raw.answered_at is not None:
                 notes.append(unreadable_moment(self.column_map.column_of("answered_at")))
             spans = self._target_spans(raw.target_spans, len(answer))
@@ -315,7 +313,7 @@ class RowValidator:
             raise self._fault(Reason.EMPTY_ANSWER, "answer", "an answer", actual, "leave such rows out of the log")
         return text
 
-    def _passages(self, raw: list[RawPassage | None] | Unread | None) -> tuple[Passage, ...]:
+    def _passages(self, raw: list[RawPassage] | Unread | None) -> tuple[Passage, ...]:
         if isinstance(raw, Unread):
             raise self._long_list("passages", raw)
         way_out = "log what was retrieved"
@@ -324,21 +322,19 @@ class RowValidator:
             raise self._fault(Reason.NO_PASSAGES, "passages", "at least one passage", actual, way_out)
         passages = []
         for index, passage in enumerate(raw):
-            given = passage or RawPassage(None, None, None)
-            text = self._text("passages", given.text, f" in passage {index}") or ""
-            title = self._text("passages", given.title, f" in the title of passage {index}")
-            passage_id = self._text("passages", given.passage_id, f" in the id of passage {index}")
+            text = self._text("passages", passage.text, f" in passage {index}") or ""
+            title = self._text("passages", passage.title, f" in the title of passage {index}")
+            passage_id = self._text("passages", passage.passage_id, f" in the id of passage {index}")
             passages.append(Passage(text, title, passage_id))
         if not any(passage.text.strip() for passage in passages):
             raise self._fault(Reason.NO_PASSAGES, "passages", "a passage with text", "white space only", way_out)
         return tuple(passages)
 
-    def _target_spans(self, raw: list[RawSpan | None] | Unread | None, length: int) -> tuple[CharRange, ...] | None:
+    def _target_spans(self, raw: list[RawSpan] | Unread | None, length: int) -> tuple[CharRange, ...] | None:
         if isinstance(raw, Unread):
             raise self._long_list("target_spans", raw)
         spans = []
-        for index, span in enumerate(raw or ()):
-            start, end = span or (None, None)
+        for index, (start, end) in enumerate(raw or ()):
             if start is None or end is None:
                 expected = "char_start and char_end in every span"
                 raise self._fault(Reason.MISSING_VALUE, "target_spans", expected, f"null in span {index}")

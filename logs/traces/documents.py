@@ -334,9 +334,9 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     if block is None:  # the rules: what stands between two lines of dashes, or behind the only one
         items = (f"{opened.group()}{inner}</{opened[1]}>" for opened, inner in _elements(prompt, _ITEM))
         rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
-        block = "\n".join(items) or "\n".join(lines[rules[0] + 1 : [*rules, None][1]] if rules else ())
-        block = block or _under_passages(lines) or _requested(lines) or _under_passages(lines, with_colon=False)
-        block = block or _under_labels(lines) or ""
+        ruled = lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None] if rules else []
+        block = "\n".join(items) or "\n".join(ruled) or _under_passages(lines) or _requested(lines)
+        block = block or _under_passages(lines, with_colon=False) or _under_labels(lines) or ""
     listed = opened_text(block.strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
     passages = passages or _split(block)

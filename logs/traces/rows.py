@@ -294,11 +294,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
     if not isinstance(value, str):
         passages = documents_of(value)
         return None if not passages or all(_NAME.fullmatch(passage.text or " ") for passage in passages) else passages
-    try:
-        printed = printed_value(value)
-    except ValueError as error:
-        message = f"field {name!r} should be a list, is {error}; export the data set as JSON lines"
-        raise RowFault(Reason.INVALID_VALUE, message, column=name) from error
+    printed = _printed(name, value, "a list")
     if printed is None or isinstance(printed, dict):
         document = document_of(value) if value.strip() else None
         return documents_of(value if printed is None else printed) or (None if document is None else (document,))
@@ -357,14 +353,17 @@ def _conversation_or_text(name: str, value: object) -> object:
     """The conversation that a text prints, else the value as it is, since a question may begin with a bracket."""
     if not isinstance(value, str):
         return value
-    try:
-        printed = printed_value(value)
-    except ValueError as error:
-        if not _CONVERSATION.match(value):
-            return value
-        message = f"field {name!r} should be a text or a conversation, is {error}; export the data set as JSON lines"
-        raise RowFault(Reason.INVALID_VALUE, message, column=name) from error
+    is_one = _CONVERSATION.match(value) is not None
+    printed = _printed(name, value, "a text or a conversation") if is_one else opened_text(value)
     return printed if isinstance(printed, list) and printed and messages_of(printed) is not None else value
+
+
+def _printed(name: str, text: str, expected: str) -> object:
+    try:
+        return printed_value(text)
+    except ValueError as error:
+        message = f"field {name!r} should be {expected}, is {error}; export the data set as JSON lines"
+        raise RowFault(Reason.INVALID_VALUE, message, column=name) from error
 
 
 _REQUESTS = ("request", "req", "request_body", "input", "inputs", "params", "kwargs", "body")

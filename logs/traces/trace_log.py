@@ -297,7 +297,7 @@ def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
     passages = [RawPassage(*map(text_bytes, (doc.text, doc.title, doc.passage_id))) for doc in row.passages or ()]
     raw = RawRow(
         **_bytes_of(row, _TEXTS),
-        passages=None if row.passages is None else list(passages),
+        passages=None if row.passages is None else passages,
         target_spans=None,
         answered_at=row.answered_at,
         extra_columns=tuple(_store_ids(row).items()),
