@@ -17,6 +17,7 @@ from attribeam.attribution import options
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need, PassageScore, required
 from attribeam.attribution.models.model_directory import layer_types, layers_with_attention, read_model_directory
 from attribeam.attribution.option_declaration import add_options, positive_integer, whole_number
+from attribeam.evaluation import runs
 from attribeam.evaluation.datasets import (
     CITED_LOADERS,
     DATASETS,
@@ -33,18 +34,6 @@ from attribeam.evaluation.measures.accuracy import score_methods, shown
 from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
 from attribeam.evaluation.methods import LabMethod, lab_methods
 from attribeam.evaluation.methods.unions import ScoredUnion
-from attribeam.evaluation.runs import (
-    GROUPINGS,
-    RUNS,
-    evaluate_passages,
-    load_dataset,
-    load_once,
-    method_settings,
-    model_choice,
-    provenance_of,
-    run_description,
-    with_all_layers,
-)
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import print_lines
@@ -120,7 +109,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for faithfulness: use the data's answers or, with --spans cti, the language model's own (default: data)",
     )  # fmt: skip
     add(
-        "--by", choices=GROUPINGS, help="which groups of judged answers get figures of their own (default: label-group)"
+        "--by",
+        choices=runs.GROUPINGS,
+        help="which groups of judged answers get figures of their own (default: label-group)",
     )
     add(
         "--cost", action="store_true",
@@ -151,7 +142,7 @@ def run(args: argparse.Namespace) -> None:
     if args.suite is not None:
         _evaluate_suite(args)
         return
-    figures = RUNS[args.measure](args)
+    figures = runs.RUNS[args.measure](args)
     print_lines(*figures.text.split("\n"))
     if args.output is not None:
         with writing(args.output):
@@ -240,7 +231,7 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
         if own.measure == Measure.SUPPORT:
             JUDGED_LOADERS[own.dataset](own.data)
         else:
-            load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
+            runs.load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
     try:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -252,9 +243,9 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
         if measure == SENSITIVITY:
             figures = _evaluate_sensitivity(own)
         elif measure == Measure.PASSAGES and step.folder.name != "chinese":
-            figures = evaluate_passages(own, [*_paper_weights(own)])
+            figures = runs.evaluate_passages(own, [*_paper_weights(own)])
         else:
-            figures = RUNS[measure](own)
+            figures = runs.RUNS[measure](own)
         results.append({"dataset": step.name, "measure": measure, "figures": figures.report})
         sections.append(f"## {step.name}: {measure}\n\n```\n{figures.text}\n```")
     left_out = [f"{step.name}, {step.args.measure}: {step.lacks}" for step in steps if step.lacks is not None]
@@ -282,7 +273,7 @@ def _check_suite(args: argparse.Namespace) -> None:
 
 def _steps(args: argparse.Namespace) -> Iterator[_Step]:
     """All measures of all data sets below ``--data``, whose content is not read."""
-    kinds = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
+    kinds = getattr(read_model_directory(runs.model_choice(args).model).config, "architectures", None) or ()
     lacking: dict[str, str] = {}
     if args.nli_model is None:
         lacking[Measure.CITATIONS] = "no NLI model is named; add --nli-model NAME"
@@ -314,8 +305,8 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
 
 def _paper_weights(args: argparse.Namespace) -> Iterator[LabMethod]:
     """The unions without the weights that options or the model bring, if any: the alternatives use none."""
-    settings = method_settings(args)
-    defaults = read_model_directory(model_choice(args).model).defaults.method
+    settings = runs.method_settings(args)
+    defaults = read_model_directory(runs.model_choice(args).model).defaults.method
     used = settings.union_options(options.ATTN_UNION_DEP).with_model(defaults)
     if used != used.with_paper_weights():
         for name in (options.ATTN_UNION, options.ATTN_UNION_DEP):
@@ -332,8 +323,8 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     """Passage accuracy of ``attn-union-dep`` as layer, k and tau vary one at a time (the paper's three figures)."""
     from attribeam.evaluation.measures.layer_sweep import default_point, sweep  # torch is not needed otherwise
 
-    dataset, settings = load_dataset(args, LOADERS), method_settings(args)
-    models = load_once(with_all_layers(model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
+    dataset, settings = runs.load_dataset(args, LOADERS), runs.method_settings(args)
+    models = runs.load_once(runs.with_all_layers(runs.model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
     model = required(models.attention, "attention model")
     default = default_point(model, settings)
     layers = layers_with_attention(layer_types(model.network.config))
@@ -366,5 +357,5 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
             )
             cells.append((value, f"{score.passage_accuracy:.1f}", interval_cell(score.interval), "*" * is_default))
         tables.append(text_table((name, "accuracy %", "95% interval", "default"), cells))
-    description = run_description(args) | {"provenance": provenance_of(args, models)}
+    description = runs.run_description(args) | {"provenance": runs.provenance_of(args, models)}
     return Figures(description | {"lines": report}, "\n".join(tables))

@@ -155,7 +155,10 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
     if not kept:
         raise DataError(f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {reasons}")
     with writing(args.output):
-        written = _write_log(args.output, kept)
+        with new_file(args.output) as file, TableFile(file, labelled_log_schema()) as table:
+            for answer in tqdm(kept, desc="import", unit="row", disable=None):
+                table.add(_log_row(answer))
+        written = int(pq.read_metadata(args.output).num_rows)
     rows = len(dataset.answers) + len(dataset.skipped)
     if rows != written + len(skipped):
         raise RuntimeError(
@@ -192,14 +195,6 @@ def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[Skipped
     return [*kept.values()], skipped
 
 
-def _write_log(path: Path, answers: Sequence[_Answer]) -> int:
-    """Write one row per answer and return their number; the file is replaced atomically."""
-    with new_file(path) as file, TableFile(file, labelled_log_schema()) as table:
-        for answer in tqdm(answers, desc="import", unit="row", disable=None):
-            table.add(_log_row(answer))
-    return int(pq.read_metadata(path).num_rows)
-
-
 def _log_row(answer: _Answer) -> dict[str, object]:
     """The row of an answer; columns that its data set has no values for are null."""
     record = answer.record
@@ -212,16 +207,16 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         "generator": record.generator,
     }
     if isinstance(answer, LabelledAnswer):
-        gold, evidence, citations = answer.gold_passages, answer.gold_evidence, answer.citations
+        pieces = [
+            [{"passage_index": bit.passage_index, **asdict(bit.chars)} for bit in own] for own in answer.gold_evidence
+        ]
+        columns: dict[str, Sequence[object]] = {
+            "gold_passages": [*map(sorted, answer.gold_passages)],
+            "gold_evidence": pieces,
+            "cited_passages": [*map(list, answer.citations)],
+        }
         labels = [
-            {
-                "gold_passages": sorted(gold[index]) if gold else None,
-                "gold_evidence": [{"passage_index": bit.passage_index, **asdict(bit.chars)} for bit in evidence[index]]
-                if evidence
-                else None,
-                "cited_passages": list(citations[index]) if citations else None,
-                "supported": None,
-            }
+            {name: column[index] if column else None for name, column in columns.items()} | {"supported": None}
             for index in range(len(answer.spans))
         ]
         return row | {SPAN_LABELS: labels}

@@ -22,10 +22,10 @@ from attribeam.evaluation.measures import (
     FailedRow,
     Interval,
     RowBootstrap,
-    failure_remarks,
     interval_cell,
     percentile_interval,
     row_draws,
+    row_remarks,
     text_table,
 )
 from attribeam.evaluation.measures.accuracy import best_passages
@@ -84,12 +84,11 @@ class NliModel:
 
     def _row(self, premise: str, statement: str) -> Row:
         tokenizer, longest = self._classifier.tokenizer, self._classifier.longest
-        whole: Row = tokenizer(premise, statement, verbose=False)
-        if len(whole["input_ids"]) <= longest:
-            return whole
-        self.cut_claims += 1
-        cut: Row = tokenizer(premise, statement, truncation=True, max_length=longest)
-        return cut
+        row: Row = tokenizer(premise, statement, verbose=False)
+        if len(row["input_ids"]) > longest:
+            self.cut_claims += 1
+            row = tokenizer(premise, statement, truncation=True, max_length=longest)
+        return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +128,10 @@ def citation_counts(
     citation of a passage that does not exist, is not supported, and its citations are not counted.
     """
 
+    shown = [f"Title: {part.title}\n{part.text}" if part.title else part.text for part in passages]
+
     def entailed(sentences: Sequence[CitingSentence]) -> list[bool]:
-        premises = ["\n".join(_shown(passages[index]) for index in cited) for _, cited in sentences]
-        return model.entails([(premise, text) for premise, (text, _) in zip(premises, sentences, strict=True)])
+        return model.entails([("\n".join(shown[index] for index in cited), text) for text, cited in sentences])
 
     judged = [
         (text, cited[:most_citations])
@@ -150,10 +150,6 @@ def citation_counts(
         citations=sum(len(cited) for _, cited in judged),
         needed=sum(len(cited) for _, cited in supported) - sum(without),
     )
-
-
-def _shown(passage: Passage) -> str:
-    return f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +181,6 @@ def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> Cita
     )
 
 
-SELF_CITATION = "self-citation"
 CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
 """The default methods: those of the paper's table, and ``words``."""
 _THRESHOLDS: Mapping[str, float] = {"hss-avg": 0.55, "hss-avg-dep": 0.55}
@@ -222,7 +217,7 @@ def run_citations(
     A method cites the passages whose score exceeds its threshold, highest score first: 0.55 for the cosines of
     ``hss-avg``, 0 for all others (Section 4.4 of the paper).
     """
-    tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
+    tallies = tuple(CitationTally(name) for name in ("self-citation", *(method.name for method in methods)))
     for labelled in answers:
         context = LabelledContext(labelled, models)
         texts = [span.of(labelled.record.answer) for span in labelled.spans]
@@ -271,8 +266,8 @@ def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[st
         figures = ((of.recall, of.recall_interval), (of.precision, of.precision_interval), (of.f1, of.f1_interval))
         cells = [cell for value, limits in figures for cell in (f"{value:.1f}", interval_cell(limits))]
         lines.append((row.method, *cells, f"{of.citations_a_sentence:.2f}"))
-        consequence = "count as answers without citations"
-        failures += failure_remarks(row.failed_rows, consequence=consequence, method=row.method)
+        consequence = "failed and count as answers without citations"
+        failures += row_remarks(row.failed_rows, consequence, before=f"{row.method}: ")
     return "\n".join([one_line(title), text_table(header, lines), *map(one_line, remarks), *failures])
 
 
@@ -413,5 +408,5 @@ def drop_table(title: str, rows: Sequence[DropScore], remarks: Sequence[str]) ->
     for row in rows:
         drop, interval = f"{row.log_probability_drop:.2f}", interval_cell(row.interval, digits=2)
         lines.append((row.method, drop, interval, str(row.spans_without_passage)))
-        failures += failure_remarks(row.failed_rows, consequence="count as a drop of 0", method=row.method)
+        failures += row_remarks(row.failed_rows, "failed and count as a drop of 0", before=f"{row.method}: ")
     return "\n".join([one_line(title), text_table(header, lines), *remarks, *failures])
