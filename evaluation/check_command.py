@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attribeam.attribution import options
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
@@ -22,16 +23,6 @@ from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models import CONFIG_FILE
 from attribeam.attribution.models.model_directory import choose_layer, read_model_directory
 from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.options import (
-    ATTN_UNION,
-    ATTN_UNION_DEP,
-    LAYER,
-    LOADING,
-    READING,
-    THREADS,
-    AttributorOptions,
-    ModelOptions,
-)
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.labelled_log import load_log
 from attribeam.evaluation.measures import Interval, RowBootstrap, row_remarks, text_table, write_json
@@ -56,14 +47,14 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
 
 LABELLED_ROWS = Path(__file__).parent / "labelled_rows.jsonl"
-CANDIDATES = (ATTN_UNION_DEP, ATTN_UNION, "hss-union-dep", "hss-union", "hss-avg-dep", "hss-avg")
+CANDIDATES = (options.ATTN_UNION_DEP, options.ATTN_UNION, "hss-union-dep", "hss-union", "hss-avg-dep", "hss-avg")
 """The methods that are tried with a model; of equally good ones the first is named. The first is an audit's default."""
 DRAWS, SEED = 2000, 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("check",), help="load a model, try it and say whether it serves")
-    add_options(parser, AttributorOptions, LOADING, READING, LAYER, THREADS)
+    add_options(parser, options.AttributorOptions, options.LOADING, options.READING, options.LAYER, options.THREADS)
     rows = parser.add_argument_group("labelled rows")
     rows.add_argument(
         "--data", type=Path, metavar="FILE",
@@ -98,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
                 f"--output should be a new file in an existing directory, was: {output}; name another with --output"
             )
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    options = ModelOptions.from_arguments(arguments, LOADING, READING, LAYER)
+    chosen = options.ModelOptions.from_arguments(arguments, options.LOADING, options.READING, options.LAYER)
     answers = labelled_answers(arguments.data, log_options(arguments))
     if output is not None:
         from attribeam.evaluation.measures.layer_sweep import LEAST_SOURCES  # torch is not needed otherwise
@@ -109,12 +100,12 @@ def run(arguments: argparse.Namespace) -> None:
                 f"{count}; label more rows, or leave --data out to use those of the package"
             )
     try:
-        if options.layer is not None:
+        if chosen.layer is not None:
             try:
-                choose_layer(read_model_directory(options).config, options.layer)
+                choose_layer(read_model_directory(chosen).config, chosen.layer)
             except ValueError as error:
-                raise UsageError(f"--layer of {options.model!r}: {error}") from error
-        _try_model(options, answers, threads=arguments.threads, output=output)
+                raise UsageError(f"--layer of {chosen.model!r}: {error}") from error
+        _try_model(chosen, answers, threads=arguments.threads, output=output)
     except ModelLoadError as error:
         raise ModelLoadError(f"this model cannot serve: {error}") from error
 
@@ -140,7 +131,7 @@ def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAn
 
 
 def _try_model(
-    options: ModelOptions, answers: Sequence[LabelledAnswer], *, threads: int | None, output: Path | None
+    chosen: options.ModelOptions, answers: Sequence[LabelledAnswer], *, threads: int | None, output: Path | None
 ) -> None:
     """Print what the model is, what it does with an example, and what it finds; sweep its layers into ``output``."""
     from attribeam.attribution.attention.attention_model import AttentionModel
@@ -149,17 +140,16 @@ def _try_model(
         EXAMPLE_RECORD,
         attention_shares,
         describe_model,
-        description_lines,
         trial_lines,
     )
 
-    options = with_chosen_dtype(options, frozenset({Need.ATTENTION}))
-    described = describe_model(options)
-    print_lines(*description_lines(described))
+    chosen = with_chosen_dtype(chosen, frozenset({Need.ATTENTION}))
+    directory, layer, lines = describe_model(chosen)
+    print_lines(*lines)
     start = time.perf_counter()
-    layers = None if output is None else len(described.layer.kinds)
-    model = AttentionModel.from_pretrained(options.replaced(loaded_layers=layers), threads=threads)
-    for line in trial_lines(model, options, seconds=time.perf_counter() - start, threads=threads):
+    layers = None if output is None else len(layer.kinds)
+    model = AttentionModel.from_pretrained(chosen.replaced(loaded_layers=layers), threads=threads)
+    for line in trial_lines(model, chosen, seconds=time.perf_counter() - start, threads=threads):
         print_lines(line)
     parser = AnswerParser.from_pretrained("bundled")
     attributor = Attributor(parser=parser, models=LoadedModels(attention=model), spans=DEFAULT_SPAN_KINDS)
@@ -171,12 +161,12 @@ def _try_model(
     quality = measure_quality(shown(answers, "quality", "row"), model, parser)
     print_lines(*quality_lines(quality))
     if output is None:
-        print_lines("", serving_line(options.model, quality))
+        print_lines("", serving_line(chosen.model, quality))
         return
     search = search_layers(answers, model, parser)
     print_lines(*search_lines(search, len(answers)))
     with writing(output):
-        write_json(output, found_settings(described.directory, search.attention))
+        write_json(output, found_settings(directory, search.attention))
     print_lines(
         "", f"written to {output}; use it with --attribution-config {output}, or copy it into the model's directory"
     )

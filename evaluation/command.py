@@ -83,18 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "flag-all, which leave out the audit",
     )  # fmt: skip
     add_options(parser, MethodSettings, options.UNION, options.SUPPORT, options.MASS, SCORE)
-    add_options(
-        parser,
-        options.AttributorOptions,
-        options.LOADING,
-        options.READING,
-        options.LAYER,
-        options.PARSER,
-        options.HIDDEN,
-        options.LANGUAGE,
-        options.COMPARED,
-        options.THREADS,
-    )
+    groups = (options.LOADING, options.READING, options.LAYER, options.PARSER, options.HIDDEN, options.LANGUAGE)
+    add_options(parser, options.AttributorOptions, *groups, options.COMPARED, options.THREADS)
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
         "--most-citations", type=positive_integer, default=MOST_CITATIONS,
@@ -109,10 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for faithfulness: use the data's answers or, with --spans cti, the language model's own (default: data)",
     )  # fmt: skip
     add(
-        "--by",
-        choices=runs.GROUPINGS,
+        "--by", choices=runs.GROUPINGS,
         help="which groups of judged answers get figures of their own (default: label-group)",
-    )
+    )  # fmt: skip
     add(
         "--cost", action="store_true",
         help="measure time and memory of each method; methods then share no computations (passages only)",
@@ -177,10 +166,12 @@ def _check(args: argparse.Namespace) -> None:
 SENSITIVITY = "sensitivity"
 """Passage accuracy as layer, k and tau vary, beside the measures of a single run."""
 _CHINESE = ("words", "words-dep", "hss-avg", "attn-union", "attn-union-dep")
-_FAITHFULNESS = (
-    "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",
-)  # fmt: skip
-_WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
+_OF_SUITE: Mapping[str, Sequence[str]] = {
+    Measure.FAITHFULNESS: (
+        "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",
+    ),
+    Measure.SUPPORT: (options.ATTN_UNION_DEP, options.ATTN_UNION),
+}  # fmt: skip
 _ROWS = ("*.jsonl", "*.jsonl.xz")
 _SPANS = (Measure.PASSAGES, SENSITIVITY, Measure.FAITHFULNESS)
 
@@ -277,10 +268,9 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
     lacking: dict[str, str] = {}
     if args.nli_model is None:
         lacking[Measure.CITATIONS] = "no NLI model is named; add --nli-model NAME"
-    if args.language_model is None and not any(kind.endswith(_WRITES_TEXT) for kind in kinds):
-        lacking[Measure.FAITHFULNESS] = (
-            "the model is not a causal language model, and none is named; add --language-model NAME"
-        )
+    if args.language_model is None and not any(kind.endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
+        why = "the model is not a causal language model, and none is named; add --language-model NAME"
+        lacking[Measure.FAITHFULNESS] = why
     for folder in _LAYOUT:
         is_directory, is_chinese = folder.dataset == "ragtruth", folder.name == "chinese"
         for path in sorted(path for pattern in folder.patterns for path in (args.data / folder.name).glob(pattern)):
@@ -288,18 +278,15 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
             for measure in folder.measures:
                 own = argparse.Namespace(**vars(args))
                 own.dataset, own.data, own.measure = folder.dataset, path.parent if is_directory else path, measure
-                own.cost = measure == Measure.PASSAGES
+                own.cost, lacks = measure == Measure.PASSAGES, lacking.get(measure)
                 if is_chinese:
                     own.parser = args.chinese_parser or args.parser
-                    own.method = [method for method in _CHINESE if args.method is None or method in args.method]
-                elif measure == Measure.FAITHFULNESS:
-                    own.method = [method for method in _FAITHFULNESS if args.method is None or method in args.method]
-                elif measure == Measure.SUPPORT:
-                    unions = (options.ATTN_UNION_DEP, options.ATTN_UNION)
-                    own.method = [name for name in unions if args.method is None or name in args.method] or unions[:1]
-                lacks = lacking.get(measure)
-                if is_chinese and args.chinese_parser is None:
-                    lacks = "no Chinese parser is named; add --chinese-parser NAME"
+                    if args.chinese_parser is None:
+                        lacks = "no Chinese parser is named; add --chinese-parser NAME"
+                if compared := _CHINESE if is_chinese else _OF_SUITE.get(measure):
+                    own.method = [method for method in compared if args.method is None or method in args.method]
+                if measure == Measure.SUPPORT:
+                    own.method = own.method or [options.ATTN_UNION_DEP]
                 yield _Step(name, folder, own, lacks)
 
 
@@ -339,23 +326,26 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     tallies = sweep(shown(dataset.answers), models, points, settings=settings)
     scores = score_methods(tallies.values(), draws=args.bootstrap_draws, seed=args.seed)
     by_point = dict(zip(tallies, scores, strict=True))
-    report: dict[str, list[dict[str, Any]]] = {}
+    report: dict[str, list[dict[str, Any]]] = {
+        name: [
+            {
+                "value": f"{getattr(point, name):g}",
+                "is_default": point == default,
+                "passage_accuracy": by_point[point].passage_accuracy,
+                "interval": by_point[point].interval,
+                "failed_rows": len(by_point[point].failed_rows),
+                "isolated_spans": by_point[point].isolated_spans,
+            }
+            for point in some
+        ]
+        for name, some in lines.items()
+    }
     tables = []
-    for name, some in lines.items():
-        report[name], cells = [], []
-        for point in some:
-            score, value, is_default = by_point[point], f"{getattr(point, name):g}", point == default
-            report[name].append(
-                {
-                    "value": value,
-                    "is_default": is_default,
-                    "passage_accuracy": score.passage_accuracy,
-                    "interval": score.interval,
-                    "failed_rows": len(score.failed_rows),
-                    "isolated_spans": score.isolated_spans,
-                }
-            )
-            cells.append((value, f"{score.passage_accuracy:.1f}", interval_cell(score.interval), "*" * is_default))
+    for name, rows in report.items():
+        cells = [
+            (row["value"], f"{row['passage_accuracy']:.1f}", interval_cell(row["interval"]), "*" * row["is_default"])
+            for row in rows
+        ]
         tables.append(text_table((name, "accuracy %", "95% interval", "default"), cells))
     description = runs.run_description(args) | {"provenance": runs.provenance_of(args, models)}
     return Figures(description | {"lines": report}, "\n".join(tables))

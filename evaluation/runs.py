@@ -184,23 +184,21 @@ def evaluate_citations(args: argparse.Namespace) -> measures.Figures:
     remarks = [f"judged by {nli.identity}, at most {most} citations per sentence"]
     if nli.cut_claims:
         remarks.append(f"{nli.cut_claims} claims were cut because they are longer than the NLI model reads")
-    return measures.Figures(
-        report, faithfulness.citation_table(title, rows, [*remarks, *measures.row_remarks(dataset.skipped)])
-    )
+    remarks += measures.row_remarks(dataset.skipped)
+    return measures.Figures(report, faithfulness.citation_table(title, rows, remarks))
 
 
 def evaluate_faithfulness(args: argparse.Namespace) -> measures.Figures:
     """What spans lose without the passages that the methods name."""
     methods, dataset, models = _prepared(args, datasets.LOADERS)
     language = required(models.language, "language model")
-    targets = faithfulness.TargetAnswers(
-        accuracy.shown(dataset.answers), language, spans=args.spans, source=args.answers
-    )
-    tallies, refused = faithfulness.run_drops(targets, methods, models)
+    shown = accuracy.shown(dataset.answers)
+    targets = faithfulness.target_answers(shown, language, spans=args.spans, source=args.answers)
+    tallies, left_out = faithfulness.run_drops(targets, methods, models)
     if not tallies[0].spans:
         raise DataError(f"{args.data} should have answers that the language model accepts, has none")
     rows = faithfulness.score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
-    skipped = (*dataset.skipped, *targets.skipped, *refused)
+    skipped = (*dataset.skipped, *left_out)
     report = run_description(args) | {
         "answers": args.answers,
         "spans": args.spans,
@@ -253,9 +251,8 @@ def evaluate_support(args: argparse.Namespace) -> measures.Figures:
     baselines: tuple[scorers.GroupComparison, ...] = ()
     if not methods:
         parts = [judged_answers.judged_parts(answer, ()) for answer in dataset.answers]
-        baselines = scorers.compare_scorers(
-            parts, [*scorers.BASELINES.values()], draws=args.bootstrap_draws, seed=args.seed
-        )
+        compared = [*scorers.BASELINES.values()]
+        baselines = scorers.compare_scorers(parts, compared, draws=args.bootstrap_draws, seed=args.seed)
         texts += scorers.comparison_tables(args.dataset, baselines)
     text = "\n".join([*texts, *measures.row_remarks(dataset.skipped)])
     if are_supported:
@@ -342,25 +339,17 @@ def _comparison(method: str, audited: _Audited, args: argparse.Namespace) -> _To
     draws, seed = args.bootstrap_draws, args.seed
     parts = [judged_answers.judged_parts(*pair) for pair in audited]
     groups = judged_answers.group_figures(parts, draws=draws, seed=seed)
-    comparison = scorers.compare_scorers(
-        parts, [*scorers.audit_scorers(method, parts), *scorers.BASELINES.values()], draws=draws, seed=seed
-    )
+    compared = [*scorers.audit_scorers(method, parts), *scorers.BASELINES.values()]
+    comparison = scorers.compare_scorers(parts, compared, draws=draws, seed=seed)
     whole = comparison[0]
     headline = f"{args.dataset}, {method}: {whole.marked_answers} of {whole.answers} answers are unsupported"
     if (verdict := whole.scorers[0].verdict) is not None:
         shares = {"F1": verdict.f1, "precision": verdict.precision, "recall": verdict.recall}
         named = (shares | {"clean answers flagged": verdict.false_alarms}).items()
-        cells = [
-            f"{name} {row.value:.1f}% ({measures.interval_cell(row.interval)})"
-            for name, row in named
-            if row is not None
-        ]
-        headline += f"; flags: {', '.join(cells)}"
-    return (
-        {"groups": groups, "comparison": comparison},
-        headline,
-        scorers.comparison_tables(args.dataset, comparison, groups),
-    )
+        known = ((name, *measures.estimate_cells(share)) for name, share in named if share is not None)
+        headline += f"; flags: {', '.join(f'{name} {value}% ({interval})' for name, value, interval in known)}"
+    tables = scorers.comparison_tables(args.dataset, comparison, groups)
+    return {"groups": groups, "comparison": comparison}, headline, tables
 
 
 def _flags(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:

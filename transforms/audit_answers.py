@@ -47,9 +47,6 @@ registry.register_coder(RowGroup, RowGroupCoder)
 
 
 _DEAD_LETTERS = "dead_letters"
-_OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
-_PRIVACY_OPTIONS = ("redact", "redact_patterns", "no_texts")
-
 _NO_SOURCE = RowSource("", 0)
 _FIELDS = ("record_id", "question", "passages", "answer", "target_spans")
 _PLAIN: dict[pa.DataType, type] = {
@@ -230,10 +227,11 @@ def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
 
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
-    own = {name: value for name, value in options.items() if name in _OWN_OPTIONS}
-    other = {name: value for name, value in options.items() if name not in {*own, *_PRIVACY_OPTIONS}}
-    given = AttributorOptions(**other)
-    columns = own.pop("columns", {})
+    rest = dict(options)
+    own = {name: rest.pop(name) for name in ("max_text_chars", "dead_letter_text") if name in rest}
+    columns, patterns = rest.pop("columns", {}), rest.pop("redact_patterns", None)
+    redact, no_texts = (bool(rest.pop(name, None)) for name in ("redact", "no_texts"))
+    given = AttributorOptions(**rest)
     return AuditSettings(
         columns=tuple(columns.items()),
         span_kinds=given.spans,
@@ -241,9 +239,7 @@ def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
         model=given.only(ModelOptions),
         method=with_calibrated_mass(given.only(MethodOptions), model=given.model),
         privacy=PrivacySettings(
-            redact=bool(options.get("redact")),
-            patterns=None if (patterns := options.get("redact_patterns")) is None else PatternsFile.read(patterns),
-            no_texts=bool(options.get("no_texts")),
+            redact=redact, patterns=None if patterns is None else PatternsFile.read(patterns), no_texts=no_texts
         ),
         threads=given.threads or AuditSettings().threads,
         **own,

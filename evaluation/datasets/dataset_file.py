@@ -105,7 +105,7 @@ class JudgedAnswer:
         return not self.unsupported if self.answer_supported is None else self.answer_supported
 
 
-Answer = TypeVar("Answer", LabelledAnswer, JudgedAnswer)
+Answer = TypeVar("Answer", bound=LabelledAnswer | JudgedAnswer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +195,13 @@ class DataRow:
         return self._items(field, "strings", lambda value: isinstance(value, str))
 
     def integers(self, field: str) -> list[int]:
-        return self._items(field, "whole numbers", _is_whole)
+        return self._items(field, "whole numbers", lambda value: type(value) is int)
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
         """The field's list of [start, end] pairs."""
 
         def is_pair(value: object) -> bool:
-            return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
+            return isinstance(value, list) and [*map(type, value)] == [int, int]
 
         return [(start, end) for start, end in self._items(field, "[start, end] pairs", is_pair)]
 
@@ -244,10 +244,6 @@ class DataRow:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.error(field, f"should be {expected}, was: {type(value).__name__}")
         return value
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int
 
 
 def read_rows(path: Path) -> Iterator[DataRow]:

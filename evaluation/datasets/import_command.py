@@ -41,17 +41,9 @@ from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.trace_log import TableFile
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
+from attribeam.schemas import qa_record
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.files import check_apart, new_file, writing
-from attribeam.schemas.qa_record import (
-    ANSWER_SUPPORTED,
-    ERROR_KINDS,
-    FAITHFULNESS,
-    LABEL_GROUP,
-    SPAN_LABELS,
-    UNSUPPORTED_SPANS,
-    labelled_log_schema,
-)
 
 _Answer = LabelledAnswer | JudgedAnswer
 _Dataset = LabelledDataset | JudgedDataset
@@ -155,7 +147,7 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
     if not kept:
         raise DataError(f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {reasons}")
     with writing(args.output):
-        with new_file(args.output) as file, TableFile(file, labelled_log_schema()) as table:
+        with new_file(args.output) as file, TableFile(file, qa_record.labelled_log_schema()) as table:
             for answer in tqdm(kept, desc="import", unit="row", disable=None):
                 table.add(_log_row(answer))
         written = int(pq.read_metadata(args.output).num_rows)
@@ -219,19 +211,21 @@ def _log_row(answer: _Answer) -> dict[str, object]:
             {name: column[index] if column else None for name, column in columns.items()} | {"supported": None}
             for index in range(len(answer.spans))
         ]
-        return row | {SPAN_LABELS: labels}
+        return row | {qa_record.SPAN_LABELS: labels}
     if answer.judged is not None:
         lacking = {marked.chars for marked in answer.unsupported or ()}
         said = [
             None if span not in answer.judged else span not in lacking for span in record.target_spans or answer.judged
         ]
-        return row | {SPAN_LABELS: [{"supported": supported} for supported in said]}
+        return row | {qa_record.SPAN_LABELS: [{"supported": supported} for supported in said]}
     ranges = answer.unsupported
     return row | {
-        UNSUPPORTED_SPANS: None if ranges is None else [asdict(part.chars) | {"kind": part.kind} for part in ranges],
-        LABEL_GROUP: answer.group,
-        ANSWER_SUPPORTED: answer.answer_supported,
-        FAITHFULNESS: answer.faithfulness,
-        ERROR_KINDS: list(answer.error_kinds) or None,
+        qa_record.UNSUPPORTED_SPANS: None
+        if ranges is None
+        else [asdict(part.chars) | {"kind": part.kind} for part in ranges],
+        qa_record.LABEL_GROUP: answer.group,
+        qa_record.ANSWER_SUPPORTED: answer.answer_supported,
+        qa_record.FAITHFULNESS: answer.faithfulness,
+        qa_record.ERROR_KINDS: list(answer.error_kinds) or None,
         "split": answer.split,
     }

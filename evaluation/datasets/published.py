@@ -83,11 +83,9 @@ def load_quotesum(path: Path) -> LabelledDataset:
 
 def load_veri_gran(path: Path) -> LabelledDataset:
     """The answers of a VERI-GRAN ``.jsonl`` file; a passage is a sentence, and the answer is the whole summary."""
-
-    def passages(row: DataRow) -> Mapping[int, Passage]:
-        return dict(enumerate(map(Passage, row.texts("passages")), start=1))
-
-    return _load_marked(path, passages, kind="sentence")
+    return _load_marked(
+        path, lambda row: dict(enumerate(map(Passage, row.texts("passages")), start=1)), kind="sentence"
+    )
 
 
 def _load_marked(

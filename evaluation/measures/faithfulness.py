@@ -103,14 +103,6 @@ class CitationCounts:
     citations: int
     needed: int
 
-    @property
-    def recall(self) -> float:
-        return self.supported / self.sentences
-
-    @property
-    def precision(self) -> float:
-        return self.needed / self.citations if self.citations else 0.0
-
 
 MOST_CITATIONS = 3
 
@@ -166,8 +158,9 @@ class CitationScore:
 
 
 def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> CitationScore:
-    shares = np.array([(answer.recall, answer.precision) for answer in counts])
-    recalls, precisions = (np.append(own.mean(), row_counts @ own / len(counts)) for own in shares.T.copy())
+    precise = [answer.needed / answer.citations if answer.citations else 0.0 for answer in counts]
+    shares = np.array([[answer.supported / answer.sentences for answer in counts], precise])
+    recalls, precisions = (np.append(own.mean(), row_counts @ own / len(counts)) for own in shares)
     both = recalls + precisions
     f1 = np.divide(2 * recalls * precisions, both, out=np.zeros_like(both), where=both > 0)
     return CitationScore(
@@ -271,40 +264,32 @@ def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[st
     return "\n".join([one_line(title), text_table(header, lines), *map(one_line, remarks), *failures])
 
 
-class TargetAnswers:
-    """The answers of a data set with the chosen spans, produced lazily.
+def target_answers(
+    answers: Iterable[LabelledAnswer], model: LanguageModel, *, spans: SpanChoice, source: AnswerChoice
+) -> Iterator[LabelledAnswer | SkippedRow]:
+    """The answers of a data set with the chosen spans.
 
-    ``skipped`` are those left out so far: refused by the model, empty, or without a context-sensitive token.
+    Those that the model refuses, that are empty, or that have no context-sensitive token are skipped with the reason.
     """
 
-    def __init__(
-        self, answers: Iterable[LabelledAnswer], model: LanguageModel, *, spans: SpanChoice, source: AnswerChoice
-    ) -> None:
-        self._answers, self._model, self._spans, self._source = answers, model, spans, source
-        self.skipped: list[SkippedRow] = []
-
-    def __iter__(self) -> Iterator[LabelledAnswer]:
-        for labelled in self._answers:
-            try:
-                target = self._target(labelled)
-            except RowFault as fault:
-                target = str(fault.reason)
-            if isinstance(target, str):
-                self.skipped.append(SkippedRow(labelled.record.source.source_row, target))
-            else:
-                yield target
-
-    def _target(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
+    def target(labelled: LabelledAnswer) -> LabelledAnswer | str:
         record = labelled.record
-        if self._source is AnswerChoice.GENERATED:
-            record = replace(record, answer=self._model.generate(record), target_spans=None)
+        if source is AnswerChoice.GENERATED:
+            record = replace(record, answer=model.generate(record), target_spans=None)
             if not record.answer:
                 return "empty_answer"
-        if self._spans is SpanChoice.LABELLED:
+        if spans is SpanChoice.LABELLED:
             return labelled
-        context = LanguageContext(record, self._model)
-        spans = sensitive_spans(context.divergences, context.encoded.response_chars)
-        return LabelledAnswer(replace(record, target_spans=spans)) if spans else "no_context_sensitive_token"
+        context = LanguageContext(record, model)
+        sensitive = sensitive_spans(context.divergences, context.encoded.response_chars)
+        return LabelledAnswer(replace(record, target_spans=sensitive)) if sensitive else "no_context_sensitive_token"
+
+    for labelled in answers:
+        try:
+            outcome = target(labelled)
+        except RowFault as fault:
+            outcome = str(fault.reason)
+        yield SkippedRow(labelled.record.source.source_row, outcome) if isinstance(outcome, str) else outcome
 
 
 RANDOM_DRAWS = 3
@@ -338,16 +323,22 @@ class DropScore:
 
 
 def run_drops(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer | SkippedRow], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[tuple[DropTally, ...], tuple[SkippedRow, ...]]:
-    """Run every method on every answer; answers that the language model refuses count for no method and come second."""
-    tallies, skipped = tuple(DropTally(method.name) for method in methods), []
+    """Run every method on every answer; those skipped before or refused by the language model count for no method.
+
+    They come second, the refused ones last.
+    """
+    tallies, skipped, refused = tuple(DropTally(method.name) for method in methods), list[SkippedRow](), []
     for labelled in answers:
+        if isinstance(labelled, SkippedRow):
+            skipped.append(labelled)
+            continue
         context = LabelledContext(labelled, models)
         try:
             context.once(language_of).read_whole()
         except RowFault as fault:
-            skipped.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
+            refused.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
             continue
         for method, tally in zip(methods, tallies, strict=True):
             try:
@@ -358,7 +349,7 @@ def run_drops(
             tally.spans.append(len(drops))
             tally.drops.append(sum(drop for drop in drops if drop is not None))
             tally.spans_without_passage += drops.count(None)
-    return tallies, tuple(skipped)
+    return tallies, (*skipped, *refused)
 
 
 def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from attribeam.attribution.answers.parsed_answer import whole_sentences
-from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
 from attribeam.evaluation.measures import (
     Counts,
     Estimate,
@@ -83,10 +83,6 @@ class JudgedParts:
     @property
     def text(self) -> str:
         return self.answer.record.answer
-
-    @property
-    def marks(self) -> tuple[UnsupportedRange, ...]:
-        return self.answer.unsupported or ()
 
 
 def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> JudgedParts:
@@ -238,7 +234,7 @@ def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupF
         pairs = [(bool(call.answer), mark) for call, mark in zip(own, is_marked, strict=True)]
         answers = f1_figures([(call and mark, call, mark) for call, mark in pairs], counts)
         levels.append(LevelFigures(level, part_verdicts([call.characters for call in own], marked, counts), answers))
-    kinds = {mark.kind for part in parts for mark in part.marks if mark.kind is not None}
+    kinds = {mark.kind for part in parts for mark in part.answer.unsupported or () if mark.kind is not None}
     return GroupFigures(
         group=group,
         answers=len(parts),
@@ -253,7 +249,10 @@ def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupF
 
 
 def _kind_recall(kind: str, parts: Sequence[JudgedParts], calls: Mapping[str, Sequence[Calls]]) -> KindRecall:
-    marked = [visible((mark.chars for mark in part.marks if mark.kind == kind), part.text) for part in parts]
+    marked = [
+        visible((mark.chars for mark in part.answer.unsupported or () if mark.kind == kind), part.text)
+        for part in parts
+    ]
     called = {
         level: [
             call
