@@ -18,14 +18,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from attribeam.attribution.option_declaration import positive_integer
-from attribeam.evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS
-from attribeam.evaluation.datasets.dataset_file import (
-    JudgedAnswer,
-    JudgedDataset,
-    LabelledAnswer,
-    LabelledDataset,
-    SkippedRow,
-)
+from attribeam.evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS, dataset_file
 from attribeam.evaluation.datasets.labelled_log import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, match_files
@@ -45,8 +38,8 @@ from attribeam.schemas import qa_record
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.files import check_apart, new_file, writing
 
-_Answer = LabelledAnswer | JudgedAnswer
-_Dataset = LabelledDataset | JudgedDataset
+_Answer = dataset_file.LabelledAnswer | dataset_file.JudgedAnswer
+_Dataset = dataset_file.LabelledDataset | dataset_file.JudgedDataset
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOADERS: dict[str, Callable[[Path], _Dataset]] = {**LOADERS, **CITED_LOADERS, **JUDGED_LOADERS}
 del _LOADERS[LOG]
@@ -161,7 +154,7 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
         yield f"skipped, {reason}: {len(locations)} rows: {', '.join(map(str, locations))}"
 
 
-def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[SkippedRow]]:
+def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[dataset_file.SkippedRow]]:
     """The answers that an audit accepts, the first one of each id, and all other rows with a reason.
 
     The reasons are ``invalid_unicode`` (half of a surrogate pair, which JSON can express but UTF-8 cannot),
@@ -183,7 +176,7 @@ def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[Skipped
             reason = "duplicate_record_id"
         if reason is not None:
             source = record.source
-            skipped.append(SkippedRow(source.source_row, reason, source.source_file if several else None))
+            skipped.append(dataset_file.SkippedRow(source.source_row, reason, source.source_file if several else None))
     return [*kept.values()], skipped
 
 
@@ -198,7 +191,7 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         "target_spans": None if record.target_spans is None else [*map(asdict, record.target_spans)],
         "generator": record.generator,
     }
-    if isinstance(answer, LabelledAnswer):
+    if isinstance(answer, dataset_file.LabelledAnswer):
         pieces = [
             [{"passage_index": bit.passage_index, **asdict(bit.chars)} for bit in own] for own in answer.gold_evidence
         ]
