@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> None:
             (output / FIGURES_FILE).write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise RunError(f"--output {output} cannot be written: {error}") from error
-    print_lines(*_lines(parts), *_warnings(parts, rate))
+    print_lines(*_lines(parts, rate))
     print_lines(
         "The figures are those of answers like the marked ones, each judged by thresholds that were fitted on others. "
         "If you marked the riskiest first, mark a random sample too: the page has an order for it."
@@ -168,15 +168,13 @@ def _calibrate_verdict(arguments: argparse.Namespace, audit: AuditDirectory, mar
 def _is_of_verifier(audit: AuditDirectory) -> bool:
     """Whether a verifier judged the audit, whose scores must be its own."""
     models = audit.manifest.models
-    if "verifier" not in models:
-        return False
     for name, what in {"verdict_calibration": "a calibrated verifier", "verdict_band": "a verifier in a band"}.items():
-        if name in models:
+        if "verifier" in models and name in models:
             raise UsageError(
                 f"--audit {audit.root} was judged by {what}; audit again with --verdict {models['verifier']} alone, "
                 "and calibrate that; the marks stay usable"
             )
-    return True
+    return "verifier" in models
 
 
 def _calibrate_verifier(arguments: argparse.Namespace, audit: AuditDirectory, marked: MarkedAudit) -> _Parts:
@@ -247,32 +245,31 @@ def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:
     return f"{len(items):,} marked {what} of {audit_title(audit)}, which its thresholds were fitted to"
 
 
-def _lines(parts: Sequence[FittedPart]) -> Iterator[str]:
+def _lines(parts: Sequence[FittedPart], rate: float | None) -> Iterator[str]:
+    """What each threshold is and gives; a warning if it is worse on answers that it was not fitted to.
+
+    A given rate may cost F1 for fewer alarms.
+    """
     for part in parts:
-        old = "" if part.old is None else f", was {part.old:g}"
+        was = "" if part.old is None else f", was {part.old:g}"
         between = f"95% interval {part.interval.low:.2f} to {part.interval.high:.2f}"
-        yield f"{part.name} {part.new:g} ({between}){old}; {part.count:,} marked"
-        scores, alarms = part.fit.f1_interval, part.fit.false_alarm_interval
+        yield f"{part.name} {part.new:g} ({between}){was}; {part.count:,} marked"
+        scores, alarms, now, old = part.fit.f1_interval, part.fit.false_alarm_interval, part.fit.figures, part.before
         yield (
-            f"  new  {_figures(part.fit.figures)}; "
+            f"  new  {_figures(now)}; "
             f"95% intervals: F1 {100 * scores.low:.0f} to {100 * scores.high:.0f}, "
             f"false alarms {100 * alarms.low:.0f} to {100 * alarms.high:.0f}"
         )
-        if part.before is not None:
-            yield f"  old  {_figures(part.before)}"
+        if old is None:
+            continue
+        yield f"  old  {_figures(old)}"
+        if now.f1 < old.f1 and (rate is None or now.false_alarms >= old.false_alarms):
+            yield (
+                f"warning: {part.name}: the new threshold is worse than the old one on marks that it was not fitted "
+                f"to: F1 {100 * now.f1:.1f}, was {100 * old.f1:.1f}; keep the old verdict, or mark more answers"
+            )
 
 
 def _figures(of: CallFigures) -> str:
     shares = {"F1": of.f1, "precision": of.precision, "recall": of.recall, "false alarms": of.false_alarms}
     return ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
-
-
-def _warnings(parts: Sequence[FittedPart], rate: float | None) -> Iterator[str]:
-    """What is worse than before on answers that it was not fitted to; a given rate may cost F1 for fewer alarms."""
-    for part in parts:
-        now, old = part.fit.figures, part.before
-        if old is not None and now.f1 < old.f1 and (rate is None or now.false_alarms >= old.false_alarms):
-            yield (
-                f"warning: {part.name}: the new threshold is worse than the old one on marks that it was not fitted "
-                f"to: F1 {100 * now.f1:.1f}, was {100 * old.f1:.1f}; keep the old verdict, or mark more answers"
-            )

@@ -11,10 +11,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attribeam.attribution import options
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS
 from attribeam.attribution.attributor import Attributor
@@ -23,19 +23,9 @@ from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models import CONFIG_FILE
 from attribeam.attribution.models.model_directory import choose_layer, read_model_directory
 from attribeam.attribution.option_declaration import add_options
-from attribeam.attribution.options import (
-    ATTN_UNION,
-    ATTN_UNION_DEP,
-    LAYER,
-    LOADING,
-    READING,
-    THREADS,
-    AttributorOptions,
-    ModelOptions,
-)
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.datasets.labelled_log import load_log
-from attribeam.evaluation.measures import Interval, RowBootstrap, skip_remarks, text_table, write_json
+from attribeam.evaluation.measures import Interval, RowBootstrap, row_remarks, text_table, write_json
 from attribeam.evaluation.measures.accuracy import (
     REFERENCE_METHOD,
     MethodScore,
@@ -57,14 +47,14 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
 
 LABELLED_ROWS = Path(__file__).parent / "labelled_rows.jsonl"
-CANDIDATES = (ATTN_UNION_DEP, ATTN_UNION, "hss-union-dep", "hss-union", "hss-avg-dep", "hss-avg")
+CANDIDATES = (options.ATTN_UNION_DEP, options.ATTN_UNION, "hss-union-dep", "hss-union", "hss-avg-dep", "hss-avg")
 """The methods that are tried with a model; of equally good ones the first is named. The first is an audit's default."""
 DRAWS, SEED = 2000, 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("check",), help="load a model, try it and say whether it serves")
-    add_options(parser, AttributorOptions, LOADING, READING, LAYER, THREADS)
+    add_options(parser, options.AttributorOptions, options.LOADING, options.READING, options.LAYER, options.THREADS)
     rows = parser.add_argument_group("labelled rows")
     rows.add_argument(
         "--data", type=Path, metavar="FILE",
@@ -99,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
                 f"--output should be a new file in an existing directory, was: {output}; name another with --output"
             )
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    options = ModelOptions.from_arguments(arguments, LOADING, READING, LAYER)
+    chosen = options.ModelOptions.from_arguments(arguments, options.LOADING, options.READING, options.LAYER)
     answers = labelled_answers(arguments.data, log_options(arguments))
     if output is not None:
         from attribeam.evaluation.measures.layer_sweep import LEAST_SOURCES  # torch is not needed otherwise
@@ -110,12 +100,12 @@ def run(arguments: argparse.Namespace) -> None:
                 f"{count}; label more rows, or leave --data out to use those of the package"
             )
     try:
-        if options.layer is not None:
+        if chosen.layer is not None:
             try:
-                choose_layer(read_model_directory(options).config, options.layer)
+                choose_layer(read_model_directory(chosen).config, chosen.layer)
             except ValueError as error:
-                raise UsageError(f"--layer of {options.model!r}: {error}") from error
-        _try_model(options, answers, threads=arguments.threads, output=output)
+                raise UsageError(f"--layer of {chosen.model!r}: {error}") from error
+        _try_model(chosen, answers, threads=arguments.threads, output=output)
     except ModelLoadError as error:
         raise ModelLoadError(f"this model cannot serve: {error}") from error
 
@@ -132,7 +122,7 @@ def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAn
     except DataError as error:
         raise UsageError(f"--data: {error}") from error
     if not dataset.answers:
-        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        reasons = ", ".join(row_remarks(dataset.skipped)) or "the file has no rows"
         raise UsageError(
             f"--data {data} should have target spans with gold passages, has none: {reasons}; see 'Labels' in "
             "docs/schema.md"
@@ -141,7 +131,7 @@ def labelled_answers(data: Path | None, options: LogOptions) -> tuple[LabelledAn
 
 
 def _try_model(
-    options: ModelOptions, answers: Sequence[LabelledAnswer], *, threads: int | None, output: Path | None
+    chosen: options.ModelOptions, answers: Sequence[LabelledAnswer], *, threads: int | None, output: Path | None
 ) -> None:
     """Print what the model is, what it does with an example, and what it finds; sweep its layers into ``output``."""
     from attribeam.attribution.attention.attention_model import AttentionModel
@@ -150,17 +140,16 @@ def _try_model(
         EXAMPLE_RECORD,
         attention_shares,
         describe_model,
-        description_lines,
         trial_lines,
     )
 
-    options = with_chosen_dtype(options, frozenset({Need.ATTENTION}))
-    described = describe_model(options)
-    print_lines(*description_lines(described))
+    chosen = with_chosen_dtype(chosen, frozenset({Need.ATTENTION}))
+    directory, layer, lines = describe_model(chosen)
+    print_lines(*lines)
     start = time.perf_counter()
-    layers = None if output is None else len(described.layer.kinds)
-    model = AttentionModel.from_pretrained(options.replaced(loaded_layers=layers), threads=threads)
-    for line in trial_lines(model, options, seconds=time.perf_counter() - start, threads=threads):
+    layers = None if output is None else len(layer.kinds)
+    model = AttentionModel.from_pretrained(chosen.replaced(loaded_layers=layers), threads=threads)
+    for line in trial_lines(model, chosen, seconds=time.perf_counter() - start, threads=threads):
         print_lines(line)
     parser = AnswerParser.from_pretrained("bundled")
     attributor = Attributor(parser=parser, models=LoadedModels(attention=model), spans=DEFAULT_SPAN_KINDS)
@@ -172,12 +161,12 @@ def _try_model(
     quality = measure_quality(shown(answers, "quality", "row"), model, parser)
     print_lines(*quality_lines(quality))
     if output is None:
-        print_lines("", serving_line(options.model, quality))
+        print_lines("", serving_line(chosen.model, quality))
         return
     search = search_layers(answers, model, parser)
     print_lines(*search_lines(search, len(answers)))
     with writing(output):
-        write_json(output, found_settings(described.directory, search.attention))
+        write_json(output, found_settings(directory, search.attention))
     print_lines(
         "", f"written to {output}; use it with --attribution-config {output}, or copy it into the model's directory"
     )
@@ -210,19 +199,8 @@ class Candidate:
     hidden_layer: int | None
 
     @property
-    def options(self) -> str:
-        layer = "" if self.hidden_layer is None else f" --hidden-layer {self.hidden_layer}"
-        return f"--method {audit_name(self.score.method)}{layer}"
-
-    @property
     def percent(self) -> str:
         return f"{self.score.passage_accuracy:.0f} %"
-
-
-class Serving(StrEnum):
-    BY_DEFAULT = "with the audit's default method"
-    BY_OTHER_METHOD = "with another method only"
-    NOT = "not"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,29 +218,8 @@ class Quality:
     default_behind: Interval | None
 
     @property
-    def default(self) -> Candidate:
-        return self.candidates[0]
-
-    @property
     def best(self) -> Candidate:
         return max(self.candidates, key=lambda candidate: candidate.score.passage_accuracy)
-
-    @property
-    def serving(self) -> Serving:
-        """Whether the best method beats chance and is no worse than word overlap, and the default no worse than it.
-
-        A method beats chance if the 95% interval of its accuracy lies above it, and is worse than another if that of
-        their difference, over the same rows, lies below 0.
-        """
-        to_words = self.best.score.difference_interval
-        if not self.beats_chance or (to_words is not None and to_words.high < 0):
-            return Serving.NOT
-        is_default_good = self.default_behind is None or self.default_behind.low <= 0
-        return Serving.BY_DEFAULT if is_default_good else Serving.BY_OTHER_METHOD
-
-    @property
-    def beats_chance(self) -> bool:
-        return self.best.score.interval.low > self.chance
 
 
 def measure_quality(answers: Iterable[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> Quality:
@@ -304,8 +261,7 @@ def quality_of_tallies(tallies: Sequence[MethodTally], *, chance: float, layer: 
 
 def quality_lines(quality: Quality) -> Iterator[str]:
     """A table of methods and the passages that they find, and the best of them."""
-    best = quality.best
-    score = best.score
+    score = quality.best.score
 
     def read_part(candidate: Candidate) -> str:
         layer = candidate.hidden_layer
@@ -315,35 +271,36 @@ def quality_lines(quality: Quality) -> Iterator[str]:
     of = f"{score.spans} labelled spans of {score.rows} rows"
     yield f"quality    share of {of} whose passage is found{failed}"
     yield ""
-    header = ["method", "reads", "passages %", "95% interval", "vs words", "95% interval"]
     parts = [(item.score, read_part(item)) for item in quality.candidates] + [(quality.words, "the words alone")]
-    lines = [[score.method, part, *accuracy_cells(score)] for score, part in parts]
-    lines.append(["chance", "nothing", f"{quality.chance:.1f}", "", "", ""])
-    if score.highlights is not None:
-        header.append("evidence F1 %")
-        overlaps = [score.highlights for score, _ in parts]
-        cells = ["" if overlap is None else f"{overlap.f1:.1f}" for overlap in overlaps]
-        lines = [[*line, cell] for line, cell in zip(lines, [*cells, ""], strict=True)]
-    yield from text_table(header, lines).split("\n")
+    header = ["method", "reads", "passages %", "95% interval", "vs words", "95% interval", "evidence F1 %"]
+    f1s = ["" if each.highlights is None else f"{each.highlights.f1:.1f}" for each, _ in parts]
+    lines = [[each.method, part, *accuracy_cells(each), f1] for (each, part), f1 in zip(parts, f1s, strict=True)]
+    lines.append(["chance", "nothing", f"{quality.chance:.1f}", "", "", "", ""])
+    columns = len(header) if score.highlights is not None else -1
+    yield from text_table(header[:columns], [line[:columns] for line in lines]).split("\n")
     yield ""
-    yield f"best       {score.method}, {read_part(best)}: {best.percent} of the passages"
+    yield f"best       {score.method}, {read_part(quality.best)}: {quality.best.percent} of the passages"
 
 
 def serving_line(model: str, quality: Quality) -> str:
-    """Whether the model serves, and with which method."""
-    best, default = quality.best, quality.default
+    """Whether the best method beats chance and is no worse than word overlap, and the default no worse than the best.
+
+    A method beats chance if the 95% interval of its accuracy lies above it, and is worse than another if that of their
+    difference, over the same rows, lies below 0.
+    """
+    best, default, at = quality.best, quality.candidates[0], f"at layer {quality.layer}"
     result = f"finds {best.percent} of the passages, {quality.words.method} {quality.words.passage_accuracy:.0f} %"
-    match quality.serving:
-        case Serving.BY_DEFAULT:
-            return f"{model} can serve: {default.score.method} at layer {quality.layer} finds {default.percent}."
-        case Serving.BY_OTHER_METHOD:
-            return (
-                f"{model} can serve with {best.options}, which {result}. Its attention at layer {quality.layer} does "
-                f"not: {default.score.method}, the audit's default, finds {default.percent}."
-            )
-        case Serving.NOT:
-            result += ", which needs no model" if quality.beats_chance else f", chance {quality.chance:.0f} %"
-            return (
-                f"{model} runs, but does not serve at layer {quality.layer}: its best method, {best.score.method}, "
-                f"{result}. Look for a better layer with --sweep-layers, or choose another model."
-            )
+    to_words, beats_chance = best.score.difference_interval, best.score.interval.low > quality.chance
+    if not beats_chance or (to_words is not None and to_words.high < 0):
+        result += ", which needs no model" if beats_chance else f", chance {quality.chance:.0f} %"
+        return (
+            f"{model} runs, but does not serve {at}: its best method, {best.score.method}, {result}. Look for a better "
+            "layer with --sweep-layers, or choose another model."
+        )
+    if quality.default_behind is None or quality.default_behind.low <= 0:
+        return f"{model} can serve: {default.score.method} {at} finds {default.percent}."
+    layer = "" if best.hidden_layer is None else f" --hidden-layer {best.hidden_layer}"
+    return (
+        f"{model} can serve with --method {audit_name(best.score.method)}{layer}, which {result}. Its attention {at} "
+        f"does not: {default.score.method}, the audit's default, finds {default.percent}."
+    )

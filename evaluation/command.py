@@ -17,6 +17,7 @@ from attribeam.attribution import options
 from attribeam.attribution.methods.method import SCORE, MethodSettings, Need, PassageScore, required
 from attribeam.attribution.models.model_directory import layer_types, layers_with_attention, read_model_directory
 from attribeam.attribution.option_declaration import add_options, positive_integer, whole_number
+from attribeam.evaluation import runs
 from attribeam.evaluation.datasets import (
     CITED_LOADERS,
     DATASETS,
@@ -33,18 +34,6 @@ from attribeam.evaluation.measures.accuracy import score_methods, shown
 from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
 from attribeam.evaluation.methods import LabMethod, lab_methods
 from attribeam.evaluation.methods.unions import ScoredUnion
-from attribeam.evaluation.runs import (
-    GROUPINGS,
-    RUNS,
-    evaluate_passages,
-    load_dataset,
-    load_once,
-    method_settings,
-    model_choice,
-    provenance_of,
-    run_description,
-    with_all_layers,
-)
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.messages import print_lines
@@ -94,18 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "flag-all, which leave out the audit",
     )  # fmt: skip
     add_options(parser, MethodSettings, options.UNION, options.SUPPORT, options.MASS, SCORE)
-    add_options(
-        parser,
-        options.AttributorOptions,
-        options.LOADING,
-        options.READING,
-        options.LAYER,
-        options.PARSER,
-        options.HIDDEN,
-        options.LANGUAGE,
-        options.COMPARED,
-        options.THREADS,
-    )
+    groups = (options.LOADING, options.READING, options.LAYER, options.PARSER, options.HIDDEN, options.LANGUAGE)
+    add_options(parser, options.AttributorOptions, *groups, options.COMPARED, options.THREADS)
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
         "--most-citations", type=positive_integer, default=MOST_CITATIONS,
@@ -120,8 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="for faithfulness: use the data's answers or, with --spans cti, the language model's own (default: data)",
     )  # fmt: skip
     add(
-        "--by", choices=GROUPINGS, help="which groups of judged answers get figures of their own (default: label-group)"
-    )
+        "--by", choices=runs.GROUPINGS,
+        help="which groups of judged answers get figures of their own (default: label-group)",
+    )  # fmt: skip
     add(
         "--cost", action="store_true",
         help="measure time and memory of each method; methods then share no computations (passages only)",
@@ -151,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
     if args.suite is not None:
         _evaluate_suite(args)
         return
-    figures = RUNS[args.measure](args)
+    figures = runs.RUNS[args.measure](args)
     print_lines(*figures.text.split("\n"))
     if args.output is not None:
         with writing(args.output):
@@ -186,10 +166,12 @@ def _check(args: argparse.Namespace) -> None:
 SENSITIVITY = "sensitivity"
 """Passage accuracy as layer, k and tau vary, beside the measures of a single run."""
 _CHINESE = ("words", "words-dep", "hss-avg", "attn-union", "attn-union-dep")
-_FAITHFULNESS = (
-    "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",
-)  # fmt: skip
-_WRITES_TEXT = ("ForCausalLM", "LMHeadModel")
+_OF_SUITE: Mapping[str, Sequence[str]] = {
+    Measure.FAITHFULNESS: (
+        "random", "words", "hss-avg", "hss-avg-dep", "cci", "attn-union", "attn-union-dep", "oracle",
+    ),
+    Measure.SUPPORT: (options.ATTN_UNION_DEP, options.ATTN_UNION),
+}  # fmt: skip
 _ROWS = ("*.jsonl", "*.jsonl.xz")
 _SPANS = (Measure.PASSAGES, SENSITIVITY, Measure.FAITHFULNESS)
 
@@ -240,7 +222,7 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
         if own.measure == Measure.SUPPORT:
             JUDGED_LOADERS[own.dataset](own.data)
         else:
-            load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
+            runs.load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
     try:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -252,9 +234,9 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
         if measure == SENSITIVITY:
             figures = _evaluate_sensitivity(own)
         elif measure == Measure.PASSAGES and step.folder.name != "chinese":
-            figures = evaluate_passages(own, [*_paper_weights(own)])
+            figures = runs.evaluate_passages(own, [*_paper_weights(own)])
         else:
-            figures = RUNS[measure](own)
+            figures = runs.RUNS[measure](own)
         results.append({"dataset": step.name, "measure": measure, "figures": figures.report})
         sections.append(f"## {step.name}: {measure}\n\n```\n{figures.text}\n```")
     left_out = [f"{step.name}, {step.args.measure}: {step.lacks}" for step in steps if step.lacks is not None]
@@ -282,14 +264,13 @@ def _check_suite(args: argparse.Namespace) -> None:
 
 def _steps(args: argparse.Namespace) -> Iterator[_Step]:
     """All measures of all data sets below ``--data``, whose content is not read."""
-    kinds = getattr(read_model_directory(model_choice(args).model).config, "architectures", None) or ()
+    kinds = getattr(read_model_directory(runs.model_choice(args).model).config, "architectures", None) or ()
     lacking: dict[str, str] = {}
     if args.nli_model is None:
         lacking[Measure.CITATIONS] = "no NLI model is named; add --nli-model NAME"
-    if args.language_model is None and not any(kind.endswith(_WRITES_TEXT) for kind in kinds):
-        lacking[Measure.FAITHFULNESS] = (
-            "the model is not a causal language model, and none is named; add --language-model NAME"
-        )
+    if args.language_model is None and not any(kind.endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
+        why = "the model is not a causal language model, and none is named; add --language-model NAME"
+        lacking[Measure.FAITHFULNESS] = why
     for folder in _LAYOUT:
         is_directory, is_chinese = folder.dataset == "ragtruth", folder.name == "chinese"
         for path in sorted(path for pattern in folder.patterns for path in (args.data / folder.name).glob(pattern)):
@@ -297,25 +278,22 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
             for measure in folder.measures:
                 own = argparse.Namespace(**vars(args))
                 own.dataset, own.data, own.measure = folder.dataset, path.parent if is_directory else path, measure
-                own.cost = measure == Measure.PASSAGES
+                own.cost, lacks = measure == Measure.PASSAGES, lacking.get(measure)
                 if is_chinese:
                     own.parser = args.chinese_parser or args.parser
-                    own.method = [method for method in _CHINESE if args.method is None or method in args.method]
-                elif measure == Measure.FAITHFULNESS:
-                    own.method = [method for method in _FAITHFULNESS if args.method is None or method in args.method]
-                elif measure == Measure.SUPPORT:
-                    unions = (options.ATTN_UNION_DEP, options.ATTN_UNION)
-                    own.method = [name for name in unions if args.method is None or name in args.method] or unions[:1]
-                lacks = lacking.get(measure)
-                if is_chinese and args.chinese_parser is None:
-                    lacks = "no Chinese parser is named; add --chinese-parser NAME"
+                    if args.chinese_parser is None:
+                        lacks = "no Chinese parser is named; add --chinese-parser NAME"
+                if compared := _CHINESE if is_chinese else _OF_SUITE.get(measure):
+                    own.method = [method for method in compared if args.method is None or method in args.method]
+                if measure == Measure.SUPPORT:
+                    own.method = own.method or [options.ATTN_UNION_DEP]
                 yield _Step(name, folder, own, lacks)
 
 
 def _paper_weights(args: argparse.Namespace) -> Iterator[LabMethod]:
     """The unions without the weights that options or the model bring, if any: the alternatives use none."""
-    settings = method_settings(args)
-    defaults = read_model_directory(model_choice(args).model).defaults.method
+    settings = runs.method_settings(args)
+    defaults = read_model_directory(runs.model_choice(args).model).defaults.method
     used = settings.union_options(options.ATTN_UNION_DEP).with_model(defaults)
     if used != used.with_paper_weights():
         for name in (options.ATTN_UNION, options.ATTN_UNION_DEP):
@@ -332,8 +310,8 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     """Passage accuracy of ``attn-union-dep`` as layer, k and tau vary one at a time (the paper's three figures)."""
     from attribeam.evaluation.measures.layer_sweep import default_point, sweep  # torch is not needed otherwise
 
-    dataset, settings = load_dataset(args, LOADERS), method_settings(args)
-    models = load_once(with_all_layers(model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
+    dataset, settings = runs.load_dataset(args, LOADERS), runs.method_settings(args)
+    models = runs.load_once(runs.with_all_layers(runs.model_choice(args)), frozenset({Need.PARSER, Need.ATTENTION}))
     model = required(models.attention, "attention model")
     default = default_point(model, settings)
     layers = layers_with_attention(layer_types(model.network.config))
@@ -348,23 +326,26 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
     tallies = sweep(shown(dataset.answers), models, points, settings=settings)
     scores = score_methods(tallies.values(), draws=args.bootstrap_draws, seed=args.seed)
     by_point = dict(zip(tallies, scores, strict=True))
-    report: dict[str, list[dict[str, Any]]] = {}
+    report: dict[str, list[dict[str, Any]]] = {
+        name: [
+            {
+                "value": f"{getattr(point, name):g}",
+                "is_default": point == default,
+                "passage_accuracy": by_point[point].passage_accuracy,
+                "interval": by_point[point].interval,
+                "failed_rows": len(by_point[point].failed_rows),
+                "isolated_spans": by_point[point].isolated_spans,
+            }
+            for point in some
+        ]
+        for name, some in lines.items()
+    }
     tables = []
-    for name, some in lines.items():
-        report[name], cells = [], []
-        for point in some:
-            score, value, is_default = by_point[point], f"{getattr(point, name):g}", point == default
-            report[name].append(
-                {
-                    "value": value,
-                    "is_default": is_default,
-                    "passage_accuracy": score.passage_accuracy,
-                    "interval": score.interval,
-                    "failed_rows": len(score.failed_rows),
-                    "isolated_spans": score.isolated_spans,
-                }
-            )
-            cells.append((value, f"{score.passage_accuracy:.1f}", interval_cell(score.interval), "*" * is_default))
+    for name, rows in report.items():
+        cells = [
+            (row["value"], f"{row['passage_accuracy']:.1f}", interval_cell(row["interval"]), "*" * row["is_default"])
+            for row in rows
+        ]
         tables.append(text_table((name, "accuracy %", "95% interval", "default"), cells))
-    description = run_description(args) | {"provenance": provenance_of(args, models)}
+    description = runs.run_description(args) | {"provenance": runs.provenance_of(args, models)}
     return Figures(description | {"lines": report}, "\n".join(tables))

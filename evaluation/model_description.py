@@ -14,18 +14,10 @@ import numpy as np
 import torch
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.models.model_directory import (
-    LayerChoice,
-    ModelDirectory,
-    RowEncoder,
-    configured_layer,
-    read_model_directory,
-    runs_own_code,
-)
+from attribeam.attribution.models import model_directory
 from attribeam.attribution.models.precision import choose_device, choose_dtype, resolve_dtype, stored_quantization
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import (
-    WeightGroup,
     check_fits,
     format_size,
     free_memory,
@@ -51,8 +43,6 @@ EXAMPLE_RECORD = QARecord(
     "Ada Thorne built the lighthouse. Its lamp burned oil until 1931.",
     RowSource("", 0),
 )
-_COMPARED_ROWS = 8
-_COMPARED_COLUMNS = 2
 _MEASURED_SECONDS = 2.0
 _LONGEST_ROW_SECONDS = 5.0
 _MOST_ROWS = 64
@@ -64,61 +54,45 @@ _PRECISIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
-    """What is known before the weights are read; ``free`` bytes may be unknown, ``max_tokens`` without a limit."""
-
-    directory: ModelDirectory
-    layer: LayerChoice
-    max_tokens: int | None
-    device: torch.device
-    dtype: torch.dtype
-    groups: tuple[WeightGroup, ...]
-    free: int | None
-
-
-def describe_model(options: ModelOptions) -> ModelDescription:
-    """Config, tokenizer, layer and memory of a model, without its weights."""
-    directory = read_model_directory(options)
-    encoder = RowEncoder(directory)
-    device = choose_device(options.device)
-    layer = configured_layer(directory)
-    dtype = resolve_dtype(directory, choose_dtype(directory, device))
-    groups = check_fits(directory, layer=layer.layer, dtype=dtype, device=device)
-    return ModelDescription(directory, layer, encoder.max_tokens, device, dtype, groups, free_memory(device))
-
-
 def line(name: str, text: str) -> str:
     return f"{name:<11}{text}"
 
 
-def description_lines(model: ModelDescription) -> Iterator[str]:
-    """What is known before the weights are read; int8 and nf4 keep what they do not quantise in bfloat16."""
-    directory, layer, options = model.directory, model.layer, model.directory.options
-    kinds, limit = Counter(layer.kinds), model.max_tokens
-    yield line("model", f"{options.model} ({directory.config.model_type})")
-    yield line("revision", revision_of(directory, layer=layer.layer))
-    yield line("code", "of its own repository" if runs_own_code(directory) else "of transformers")
-    yield line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
-    yield line("attention", layer.provenance()["layer_choice"])
-    yield line("context", "no limit" if limit is None else f"{limit:,} tokens; longer rows are read in windows")
-    free = "" if model.free is None else f", {format_size(model.free)} free"
-    yield line("device", f"{model.device}{free}")
-    yield ""
-    width = max(len(group.name) for group in model.groups)
-    yield f"{'':{width}}  {'weights':>16}" + "".join(f"{name:>11}" for name in _PRECISIONS)
-    for name, groups in [*((group.name, [group]) for group in model.groups), ("all", list(model.groups))]:
-        sizes = [total_size(groups, *precision) for precision in _PRECISIONS.values()]
-        weights = sum(group.weights for group in groups)
-        yield f"{name:{width}}  {weights:>16,}" + "".join(f"{format_size(size):>11}" for size in sizes)
-    yield ""
+def describe_model(
+    options: ModelOptions,
+) -> tuple[model_directory.ModelDirectory, model_directory.LayerChoice, list[str]]:
+    """Directory and layer of a model, and config, tokenizer, layer and memory in lines, without its weights.
+
+    int8 and nf4 keep what they do not quantise in bfloat16.
+    """
+    directory = model_directory.read_model_directory(options)
+    limit, device = model_directory.RowEncoder(directory).max_tokens, choose_device(options.device)
+    layer = model_directory.configured_layer(directory)
+    dtype = resolve_dtype(directory, choose_dtype(directory, device))
+    groups = check_fits(directory, layer=layer.layer, dtype=dtype, device=device)
+    free, width = free_memory(device), max(len(group.name) for group in groups)
+    lines = [
+        line("model", f"{options.model} ({directory.config.model_type})"),
+        line("revision", revision_of(directory, layer=layer.layer)),
+        line("code", "of its own repository" if model_directory.runs_own_code(directory) else "of transformers"),
+        line("layers", f"{len(layer.kinds)}: " + ", ".join(f"{n} {kind}" for kind, n in Counter(layer.kinds).items())),
+        line("attention", layer.provenance()["layer_choice"]),
+        line("context", "no limit" if limit is None else f"{limit:,} tokens; longer rows are read in windows"),
+        line("device", f"{device}{'' if free is None else f', {format_size(free)} free'}"),
+        "",
+        f"{'':{width}}  {'weights':>16}" + "".join(f"{name:>11}" for name in _PRECISIONS),
+    ]
+    for name, some in [*((group.name, [group]) for group in groups), ("all", list(groups))]:
+        sizes = [total_size(some, *precision) for precision in _PRECISIONS.values()]
+        weights = sum(group.weights for group in some)
+        lines.append(f"{name:{width}}  {weights:>16,}" + "".join(f"{format_size(size):>11}" for size in sizes))
     if (stored := stored_quantization(directory.config)) is not None:
-        yield line("weights", f"stored as {stored}; the table is of unquantised weights")
-        return
-    needed = format_size(total_size(model.groups, model.dtype, options.quantization))
-    name, quantization = str(model.dtype).removeprefix("torch."), options.quantization
-    precision = name if quantization is Quantization.NONE else f"{quantization}, the rest {name}"
-    yield line("weights", f"{needed} as {precision}")
+        kept = f"stored as {stored}; the table is of unquantised weights"
+    else:
+        needed, name = format_size(total_size(groups, dtype, options.quantization)), str(dtype).removeprefix("torch.")
+        precision = name if options.quantization is Quantization.NONE else f"{options.quantization}, the rest {name}"
+        kept = f"{needed} as {precision}"
+    return directory, layer, [*lines, "", line("weights", kept)]
 
 
 def trial_lines(model: AttentionModel, options: ModelOptions, *, seconds: float, threads: int | None) -> Iterator[str]:
@@ -175,12 +149,10 @@ def _seconds_for(model: AttentionModel, rows: Sequence[EncodedRow]) -> float:
 
 
 def _attributed(model: AttentionModel, rows: Sequence[EncodedRow]) -> list[TokenAttribution]:
-    attributions = []
-    for outcome in model.attribute(rows, [len(_SENTENCES)] * len(rows)):
-        if isinstance(outcome, RowFault):
-            raise ModelLoadError(f"the model cannot attribute a sample row: {outcome}")
-        attributions.append(outcome)
-    return attributions
+    outcomes = model.attribute(rows, [len(_SENTENCES)] * len(rows))
+    if fault := next((outcome for outcome in outcomes if isinstance(outcome, RowFault)), None):
+        raise ModelLoadError(f"the model cannot attribute a sample row: {fault}")
+    return [outcome for outcome in outcomes if not isinstance(outcome, RowFault)]
 
 
 def is_exact(model: AttentionModel, options: ModelOptions) -> bool:
@@ -189,7 +161,7 @@ def is_exact(model: AttentionModel, options: ModelOptions) -> bool:
 
 def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, threads: int | None = None) -> float:
     """``top_columns_agreement`` on a few sample rows with the same model in float32, which is loaded beside it."""
-    rows = _sample_rows(model, _COMPARED_ROWS, repeats=1)
+    rows = _sample_rows(model, 8, repeats=1)
     own = _attributed(model, rows)
     exact = AttentionModel.from_pretrained(options.replaced(dtype="float32", quantization=None), threads=threads)
     return top_columns_agreement(own, _attributed(exact, rows))
@@ -198,7 +170,7 @@ def agreement_with_float32(model: AttentionModel, options: ModelOptions, *, thre
 def top_columns_agreement(actual: Sequence[TokenAttribution], expected: Sequence[TokenAttribution]) -> float:
     """The share of answer tokens, from 0 to 1, whose two best columns are the same in whatever order."""
     pairs = zip(actual, expected, strict=True)
-    best = [[np.sort(tokens.top_columns[:, :_COMPARED_COLUMNS], axis=1) for tokens in pair] for pair in pairs]
+    best = [[np.sort(tokens.top_columns[:, :2], axis=1) for tokens in pair] for pair in pairs]
     return float(np.concatenate([(columns == exact).all(axis=1) for columns, exact in best]).mean())
 
 

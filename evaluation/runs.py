@@ -20,16 +20,7 @@ from attribeam.attribution.models import loaded_once
 from attribeam.attribution.models.model_directory import layer_types, read_model_directory
 from attribeam.attribution.verdict.judge import probe_of
 from attribeam.attribution.verdict.verified import with_calibrated_mass
-from attribeam.evaluation.datasets import (
-    CITED_LOADERS,
-    JUDGED_LOADERS,
-    LOADERS,
-    LOG,
-    MARKS,
-    SUPPORTED_DATASETS,
-    Measure,
-    read_dataset,
-)
+from attribeam.evaluation import datasets, measures
 from attribeam.evaluation.datasets.dataset_file import (
     Dataset,
     JudgedAnswer,
@@ -39,50 +30,7 @@ from attribeam.evaluation.datasets.dataset_file import (
     of_split,
 )
 from attribeam.evaluation.datasets.labelled_log import load_marks
-from attribeam.evaluation.measures import (
-    CONFIDENCE,
-    Estimate,
-    FailedRow,
-    Figures,
-    RowBootstrap,
-    data_digest,
-    failure_remarks,
-    interval_cell,
-    skip_remarks,
-    text_table,
-    verdict_in_use,
-)
-from attribeam.evaluation.measures.accuracy import (
-    comparison_remarks,
-    comparison_table,
-    run_methods,
-    score_methods,
-    shown,
-)
-from attribeam.evaluation.measures.faithfulness import (
-    CITING_METHODS,
-    RANDOM_DRAWS,
-    NliModel,
-    TargetAnswers,
-    citation_table,
-    drop_table,
-    run_citations,
-    run_drops,
-    score_citations,
-    score_drops,
-)
-from attribeam.evaluation.measures.judged_answers import (
-    audited_records,
-    group_figures,
-    judged_parts,
-)
-from attribeam.evaluation.measures.scorers import (
-    BASELINES,
-    GroupComparison,
-    audit_scorers,
-    compare_scorers,
-    comparison_tables,
-)
+from attribeam.evaluation.measures import accuracy, faithfulness, judged_answers, scorers
 from attribeam.evaluation.methods import LabMethod, chosen_methods, lab_methods, needs_of
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import log_options
@@ -119,10 +67,10 @@ def with_all_layers(choice: ModelChoice) -> ModelChoice:
 
 def load_dataset(args: argparse.Namespace, loaders: Mapping[str, Callable[[Path], LabelledDataset]]) -> LabelledDataset:
     """The labelled answers of ``--dataset``, cut to ``--limit``; it is a ``DataError`` if there is none."""
-    dataset = read_dataset(loaders, args.dataset, args.data, log_options(args))
+    dataset = datasets.read_dataset(loaders, args.dataset, args.data, log_options(args))
     if not dataset.answers:
-        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
-        hint = "; if its labels are of another kind, name it with --measure" if args.dataset == LOG else ""
+        reasons = ", ".join(measures.row_remarks(dataset.skipped)) or "the file has no rows"
+        hint = "; if its labels are of another kind, name it with --measure" if args.dataset == datasets.LOG else ""
         raise DataError(f"data file {args.data} should have labelled answers, has none: {reasons}{hint}")
     return dataset if args.limit is None else dataset.first(args.limit)
 
@@ -131,8 +79,8 @@ def run_description(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "dataset": args.dataset,
         "data_file": args.data.name,
-        "data_sha256": data_digest(args.data, args.dataset),
-        "confidence": CONFIDENCE,
+        "data_sha256": measures.data_digest(args.data, args.dataset),
+        "confidence": measures.CONFIDENCE,
         "bootstrap_draws": args.bootstrap_draws,
         "bootstrap_seed": args.seed,
         "limit": args.limit,
@@ -172,7 +120,7 @@ def _prepared(
 
     Without ``--method`` the methods are ``defaults``, or all that the named models allow; ``more`` run beside them.
     """
-    settings, of_language = method_settings(args), args.measure == Measure.FAITHFULNESS
+    settings, of_language = method_settings(args), args.measure == datasets.Measure.FAITHFULNESS
     available = lab_methods(settings)
     if args.method is None and defaults is not None:
         available = {name: available[name] for name in defaults}
@@ -188,16 +136,16 @@ def _prepared(
     return methods, dataset, load_once(with_all_layers(choice) if args.sweep_layers else choice, needs)
 
 
-def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) -> Figures:
+def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) -> measures.Figures:
     """Which passages the methods find, and ``more`` methods beside those that were asked for."""
-    methods, dataset, models = _prepared(args, LOADERS, more=more)
+    methods, dataset, models = _prepared(args, datasets.LOADERS, more=more)
     if args.sweep_layers:
         from attribeam.evaluation.measures.layer_sweep import run_at_layers  # torch is not needed otherwise
 
-        tallies = run_at_layers(shown(dataset.answers), methods, models)
+        tallies = run_at_layers(accuracy.shown(dataset.answers), methods, models)
     else:
-        tallies = run_methods(shown(dataset.answers), methods, models, with_costs=args.cost)
-    scores = score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
+        tallies = accuracy.run_methods(accuracy.shown(dataset.answers), methods, models, with_costs=args.cost)
+    scores = accuracy.score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     single = sum(len(answer.spans) for answer in dataset.answers if len(answer.record.passages) == 1)
     strict = args.strict_isolation
     provenance = provenance_of(args, models)
@@ -206,24 +154,24 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) 
         "single_passage_spans": single,
         "strict_isolation": strict,
     }
-    remarks = comparison_remarks(scores, dataset.skipped, single_passage_spans=single, strict_isolation=strict)
+    remarks = accuracy.comparison_remarks(scores, dataset.skipped, single_passage_spans=single, strict_isolation=strict)
     title = f"{args.dataset} ({args.data.name}): {scores[0].spans} spans of {scores[0].rows} answers"
     entries = [asdict(score) | description | {"provenance": provenance | {"method": score.method}} for score in scores]
-    return Figures(entries, comparison_table(scores, remarks, title=title))
+    return measures.Figures(entries, accuracy.comparison_table(scores, remarks, title=title))
 
 
-def evaluate_citations(args: argparse.Namespace) -> Figures:
+def evaluate_citations(args: argparse.Namespace) -> measures.Figures:
     """Whether what answers and methods cite entails the citing sentences, by the model of ``--nli-model``."""
     if args.nli_model is None:
         raise UsageError(
             "citations need an NLI model to judge them; name a hub id or a directory with --nli-model, such as a "
             "classifier trained on MNLI"
         )
-    nli = NliModel.from_pretrained(args.nli_model, device=args.device)
-    methods, dataset, models = _prepared(args, CITED_LOADERS, defaults=CITING_METHODS)
+    nli = faithfulness.NliModel.from_pretrained(args.nli_model, device=args.device)
+    methods, dataset, models = _prepared(args, datasets.CITED_LOADERS, defaults=faithfulness.CITING_METHODS)
     most = args.most_citations
-    tallies = run_citations(shown(dataset.answers), methods, models, nli, most_citations=most)
-    rows = score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
+    tallies = faithfulness.run_citations(accuracy.shown(dataset.answers), methods, models, nli, most_citations=most)
+    rows = faithfulness.score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
     report = run_description(args) | {
         "skipped_rows": dataset.skipped,
         "rows": rows,
@@ -236,30 +184,32 @@ def evaluate_citations(args: argparse.Namespace) -> Figures:
     remarks = [f"judged by {nli.identity}, at most {most} citations per sentence"]
     if nli.cut_claims:
         remarks.append(f"{nli.cut_claims} claims were cut because they are longer than the NLI model reads")
-    return Figures(report, citation_table(title, rows, [*remarks, *skip_remarks(dataset.skipped)]))
+    remarks += measures.row_remarks(dataset.skipped)
+    return measures.Figures(report, faithfulness.citation_table(title, rows, remarks))
 
 
-def evaluate_faithfulness(args: argparse.Namespace) -> Figures:
+def evaluate_faithfulness(args: argparse.Namespace) -> measures.Figures:
     """What spans lose without the passages that the methods name."""
-    methods, dataset, models = _prepared(args, LOADERS)
+    methods, dataset, models = _prepared(args, datasets.LOADERS)
     language = required(models.language, "language model")
-    targets = TargetAnswers(shown(dataset.answers), language, spans=args.spans, source=args.answers)
-    tallies, refused = run_drops(targets, methods, models)
+    shown = accuracy.shown(dataset.answers)
+    targets = faithfulness.target_answers(shown, language, spans=args.spans, source=args.answers)
+    tallies, left_out = faithfulness.run_drops(targets, methods, models)
     if not tallies[0].spans:
         raise DataError(f"{args.data} should have answers that the language model accepts, has none")
-    rows = score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
-    skipped = (*dataset.skipped, *targets.skipped, *refused)
+    rows = faithfulness.score_drops(tallies, draws=args.bootstrap_draws, seed=args.seed)
+    skipped = (*dataset.skipped, *left_out)
     report = run_description(args) | {
         "answers": args.answers,
         "spans": args.spans,
         "skipped_rows": skipped,
         "rows": rows,
-        "random_draws": RANDOM_DRAWS,
+        "random_draws": faithfulness.RANDOM_DRAWS,
         "provenance": provenance_of(args, models),
     }
     of = f"{rows[0].spans} {args.spans} spans of {rows[0].rows} answers ({args.answers})"
     title = f"{args.dataset} ({args.data.name}): {of}"
-    return Figures(report, drop_table(title, rows, skip_remarks(skipped)))
+    return measures.Figures(report, faithfulness.drop_table(title, rows, measures.row_remarks(skipped)))
 
 
 SPLIT = "test"
@@ -269,14 +219,14 @@ GROUPINGS = ("label-group", GENERATOR)
 _AUDITS = (options.ATTN_UNION_DEP, options.ATTN_UNION)
 
 
-def evaluate_support(args: argparse.Namespace) -> Figures:
+def evaluate_support(args: argparse.Namespace) -> measures.Figures:
     """Audit the answers and compare the flags with their labels.
 
     Spans that people took from their sources are supported by construction: there every flag is false.
     """
-    methods, are_supported = _audits(args), args.dataset in SUPPORTED_DATASETS
+    methods, are_supported = _audits(args), args.dataset in datasets.SUPPORTED_DATASETS
     if are_supported:
-        labelled = load_dataset(args, LOADERS)
+        labelled = load_dataset(args, datasets.LOADERS)
         judged = tuple(JudgedAnswer(answer.record, (), answer.spans) for answer in labelled.answers)
         dataset: JudgedDataset = Dataset(judged, labelled.skipped)
     else:
@@ -287,36 +237,37 @@ def evaluate_support(args: argparse.Namespace) -> Figures:
         method, provenance = attributor.method.name, attributor.provenance()
         figures, headline, tables = (_flags if are_supported else _comparison)(method, audited, args)
         entries.append({"method": method, **figures, "failed_rows": failed, "provenance": provenance})
-        texts += [headline, verdict_in_use(provenance), *tables]
-        texts += failure_remarks(failed, consequence="are left out")
+        texts += [headline, measures.verdict_in_use(provenance), *tables]
+        texts += measures.row_remarks(failed, "failed and are left out")
     description = {
         "dataset": args.dataset,
         "data_sha256": {file.name: file_sha256(file) for file in data_files(args.data, args.dataset)},
         "skipped_rows": dataset.skipped,
-        "confidence": CONFIDENCE,
+        "confidence": measures.CONFIDENCE,
         "bootstrap_draws": args.bootstrap_draws,
         "bootstrap_seed": args.seed,
         "limit": args.limit,
     }
-    baselines: tuple[GroupComparison, ...] = ()
+    baselines: tuple[scorers.GroupComparison, ...] = ()
     if not methods:
-        parts = [judged_parts(answer, ()) for answer in dataset.answers]
-        baselines = compare_scorers(parts, [*BASELINES.values()], draws=args.bootstrap_draws, seed=args.seed)
-        texts += comparison_tables(args.dataset, baselines)
-    text = "\n".join([*texts, *skip_remarks(dataset.skipped)])
+        parts = [judged_answers.judged_parts(answer, ()) for answer in dataset.answers]
+        compared = [*scorers.BASELINES.values()]
+        baselines = scorers.compare_scorers(parts, compared, draws=args.bootstrap_draws, seed=args.seed)
+        texts += scorers.comparison_tables(args.dataset, baselines)
+    text = "\n".join([*texts, *measures.row_remarks(dataset.skipped)])
     if are_supported:
-        return Figures(description | {"methods": entries}, text)
+        return measures.Figures(description | {"methods": entries}, text)
     split = SPLIT if any(answer.split == SPLIT for answer in dataset.answers) else None
-    return Figures(description | {"split": split, "methods": entries, "baselines": baselines}, text)
+    return measures.Figures(description | {"split": split, "methods": entries, "baselines": baselines}, text)
 
 
 def _audits(args: argparse.Namespace) -> list[str]:
     """The methods to audit by; none if only baselines are named, which are compared in any case."""
-    if others := [name for name in args.method or () if name not in [*_AUDITS, *BASELINES]]:
-        expected = f"--method should be {' or '.join(_AUDITS)}, or {' or '.join(BASELINES)} for no audit"
+    if others := [name for name in args.method or () if name not in [*_AUDITS, *scorers.BASELINES]]:
+        expected = f"--method should be {' or '.join(_AUDITS)}, or {' or '.join(scorers.BASELINES)} for no audit"
         raise UsageError(f"only an audit raises flags; {expected}, was: {', '.join(others)}")
     methods = [name for name in dict.fromkeys(args.method or _AUDITS[:1]) if name in _AUDITS]
-    if args.dataset in SUPPORTED_DATASETS:
+    if args.dataset in datasets.SUPPORTED_DATASETS:
         if args.by is not None:
             raise UsageError(f"--by is for judged answers, not for {args.dataset}; leave it out")
         if not methods:
@@ -325,15 +276,15 @@ def _audits(args: argparse.Namespace) -> list[str]:
 
 
 def _judged_answers(args: argparse.Namespace) -> JudgedDataset:
-    if args.dataset != MARKS:
-        whole = read_dataset(JUDGED_LOADERS, args.dataset, args.data, log_options(args))
+    if args.dataset != datasets.MARKS:
+        whole = datasets.read_dataset(datasets.JUDGED_LOADERS, args.dataset, args.data, log_options(args))
     elif log_options(args) != LogOptions():
         raise UsageError("--columns and --log-format are those of the audit with --dataset marks; leave them out")
     else:
         whole = load_marks(args.data, AuditDirectory.open(args.audit))
     dataset = of_split(whole, SPLIT)
     if not dataset.answers:
-        reasons = ", ".join(skip_remarks(dataset.skipped)) or "the file has no rows"
+        reasons = ", ".join(measures.row_remarks(dataset.skipped)) or "the file has no rows"
         raise DataError(f"data {args.data} should have answers with labels of support, has none: {reasons}")
     if args.by == GENERATOR:
         answers = tuple(replace(answer, group=answer.record.generator) for answer in dataset.answers)
@@ -363,14 +314,14 @@ _Audited = Sequence[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]]
 
 def _audited(
     dataset: JudgedDataset, attributor: Attributor, args: argparse.Namespace
-) -> tuple[_Audited, list[FailedRow]]:
+) -> tuple[_Audited, list[measures.FailedRow]]:
     """The answers with the audit's evidence, and the rows that the audit refused."""
     answers: list[tuple[JudgedAnswer, tuple[SpanEvidence, ...]]] = []
-    failed: list[FailedRow] = []
-    for index, outcome in audited_records([answer.record for answer in dataset.answers], attributor):
+    failed: list[measures.FailedRow] = []
+    for index, outcome in judged_answers.audited_records([answer.record for answer in dataset.answers], attributor):
         answer = dataset.answers[index]
         if isinstance(outcome, RowFault):
-            failed.append(FailedRow.of(answer.record, outcome))
+            failed.append(measures.FailedRow.of(answer.record, outcome))
         else:
             answers.append((answer, outcome))
     if not answers:
@@ -386,46 +337,48 @@ _Told = tuple[dict[str, Any], str, Iterable[str]]
 def _comparison(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
     """How far the flags agree with what people marked, and how well the audit ranks beside the baselines."""
     draws, seed = args.bootstrap_draws, args.seed
-    parts = [judged_parts(*pair) for pair in audited]
-    groups = group_figures(parts, draws=draws, seed=seed)
-    comparison = compare_scorers(parts, [*audit_scorers(method, parts), *BASELINES.values()], draws=draws, seed=seed)
+    parts = [judged_answers.judged_parts(*pair) for pair in audited]
+    groups = judged_answers.group_figures(parts, draws=draws, seed=seed)
+    compared = [*scorers.audit_scorers(method, parts), *scorers.BASELINES.values()]
+    comparison = scorers.compare_scorers(parts, compared, draws=draws, seed=seed)
     whole = comparison[0]
     headline = f"{args.dataset}, {method}: {whole.marked_answers} of {whole.answers} answers are unsupported"
     if (verdict := whole.scorers[0].verdict) is not None:
         shares = {"F1": verdict.f1, "precision": verdict.precision, "recall": verdict.recall}
         named = (shares | {"clean answers flagged": verdict.false_alarms}).items()
-        cells = [f"{name} {row.value:.1f}% ({interval_cell(row.interval)})" for name, row in named if row is not None]
-        headline += f"; flags: {', '.join(cells)}"
-    return {"groups": groups, "comparison": comparison}, headline, comparison_tables(args.dataset, comparison, groups)
+        known = ((name, *measures.estimate_cells(share)) for name, share in named if share is not None)
+        headline += f"; flags: {', '.join(f'{name} {value}% ({interval})' for name, value, interval in known)}"
+    tables = scorers.comparison_tables(args.dataset, comparison, groups)
+    return {"groups": groups, "comparison": comparison}, headline, tables
 
 
 def _flags(method: str, audited: _Audited, args: argparse.Namespace) -> _Told:
     """How many spans have each level, and how many answers have an unsupported span."""
     evidence = [spans for _, spans in audited]
     sizes = [len(spans) for spans in evidence]
-    of_spans = RowBootstrap(sizes, draws=args.bootstrap_draws, seed=args.seed)
-    of_answers = RowBootstrap([1] * len(evidence), draws=args.bootstrap_draws, seed=args.seed)
+    of_spans = measures.RowBootstrap(sizes, draws=args.bootstrap_draws, seed=args.seed)
+    of_answers = measures.RowBootstrap([1] * len(evidence), draws=args.bootstrap_draws, seed=args.seed)
     levels, lines = [], []
     for support in Support:
         counts = [sum(span.support is support for span in spans) for spans in evidence]
         if sum(counts) or support is Support.UNSUPPORTED:
-            share = Estimate(100 * sum(counts) / sum(sizes), of_spans.interval(counts))
+            share = measures.Estimate(100 * sum(counts) / sum(sizes), of_spans.interval(counts))
             levels.append({"support": str(support), "spans": sum(counts), "share": share})
-            lines.append((str(support), str(sum(counts)), f"{share.value:.1f}", interval_cell(share.interval)))
+            lines.append((str(support), str(sum(counts)), f"{share.value:.1f}", measures.interval_cell(share.interval)))
     flagged = [float(any(span.support is Support.UNSUPPORTED for span in spans)) for spans in evidence]
-    answers = Estimate(100 * sum(flagged) / len(flagged), of_answers.interval(flagged))
+    answers = measures.Estimate(100 * sum(flagged) / len(flagged), of_answers.interval(flagged))
     headline = f"{args.dataset}, {method}: {sum(sizes)} spans of {len(evidence)} answers, all supported"
     tables = [
-        text_table(("labelled spans called", "spans", "%", "95% interval"), lines),
-        f"answers with a span called unsupported: {answers.value:.1f}% ({interval_cell(answers.interval)})",
+        measures.text_table(("labelled spans called", "spans", "%", "95% interval"), lines),
+        f"answers with a span called unsupported: {answers.value:.1f}% ({measures.interval_cell(answers.interval)})",
     ]
     figures = {"answers": len(evidence), "spans": sum(sizes), "levels": levels, "flagged_answers": answers}
     return figures, headline, tables
 
 
-RUNS: Mapping[Measure, Callable[[argparse.Namespace], Figures]] = {
-    Measure.PASSAGES: evaluate_passages,
-    Measure.CITATIONS: evaluate_citations,
-    Measure.SUPPORT: evaluate_support,
-    Measure.FAITHFULNESS: evaluate_faithfulness,
+RUNS: Mapping[datasets.Measure, Callable[[argparse.Namespace], measures.Figures]] = {
+    datasets.Measure.PASSAGES: evaluate_passages,
+    datasets.Measure.CITATIONS: evaluate_citations,
+    datasets.Measure.SUPPORT: evaluate_support,
+    datasets.Measure.FAITHFULNESS: evaluate_faithfulness,
 }

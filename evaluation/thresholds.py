@@ -17,13 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, VERDICT_FILE
-from attribeam.attribution.verdict.verdict_model import (
-    OperatingPoint,
-    VerdictModel,
-    VerdictThresholds,
-    load_verdict_model,
-    verdict_directory,
-)
+from attribeam.attribution.verdict import verdict_model
 from attribeam.attribution.verdict.verified import Blend
 from attribeam.attribution.verdict.verified import log_odds as log_odds_of_each
 from attribeam.evaluation.measures import Interval, best_threshold, percentile_interval, row_draws, source_folds
@@ -37,13 +31,7 @@ FEWEST = 20
 """The fewest items of each kind that a threshold is fitted to."""
 SUPPORTED_PRECISION = 0.95
 """The least share of supported claims among those that are called so."""
-_DRAWS = 400
-_DIGITS = 4
 DIGEST_LETTERS = 16
-_STEP = 1e-6
-"""What is added to a suspicion that is not to be called; audits record them with 32 bits."""
-_PENALTY, _STEPS = 1.0, 50
-_POINTS = 40
 _Numbers = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 
@@ -93,8 +81,14 @@ def marked_audit(audit: AuditDirectory, marks: Marks) -> MarkedAudit:
     matched = 0
     for number, answer in enumerate(audited):
         own = by_answer.get(answer.source, [])
-        claims = _marked_claims(answer, own)
-        matched += sum(mark.chars is None or _marked_span(answer, mark) is not None for mark in own)
+        placed = [(mark, span) for mark in own if (span := _marked_span(answer, mark)) is not None]
+        matched += len(placed) + sum(mark.chars is None for mark in own)
+        claims: dict[int, bool] = {}  # whether each marked one lacks support
+        for mark, span in placed:
+            if span.is_claim:
+                claims[span.span_index] = claims.get(span.span_index, False) or not mark.supported
+            elif span.claim_index is not None and not mark.supported:
+                claims[span.claim_index] = True
         for span in answer.spans:
             if (lacking := claims.get(span.span_index)) is not None:
                 scored.append((span.support_score, lacking, number))
@@ -119,20 +113,6 @@ def _marked_span(answer: AuditedAnswer, mark: Mark) -> SpanEvidence | None:
     """The span of a mark's range, if it has the words that were marked; of several the claim."""
     spans = (span for span in answer.spans if span.chars == mark.chars and mark.may_be_of(span.text))
     return min(spans, key=lambda span: not span.is_claim, default=None)
-
-
-def _marked_claims(answer: AuditedAnswer, marks: Sequence[Mark]) -> dict[int, bool]:
-    """Whether each marked claim, by its index, lacks support."""
-    said: dict[int, bool] = {}
-    for mark in marks:
-        span = _marked_span(answer, mark)
-        if span is None:
-            continue
-        if span.is_claim:
-            said[span.span_index] = said.get(span.span_index, False) or not mark.supported
-        elif span.claim_index is not None and not mark.supported:
-            said[span.claim_index] = True
-    return said
 
 
 def missing(items: MarkedItems, what: str, false_alarm_rate: float | None) -> list[str]:
@@ -184,7 +164,7 @@ def choose_threshold(suspicion: _Numbers, lacking: _Flags, false_alarm_rate: flo
         return -np.inf
     limit = float(supported[allowed])
     above = suspicion[suspicion > limit]
-    return (limit + float(above.min())) / 2 if len(above) else limit + _STEP
+    return (limit + float(above.min())) / 2 if len(above) else limit + 1e-6  # audits record suspicions with 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +189,7 @@ def fit_threshold(items: MarkedItems, false_alarm_rate: float | None, *, seed: i
         inside = folds == fold
         called[inside] = suspicion[inside] >= choose_threshold(suspicion[~inside], lacking[~inside], false_alarm_rate)
     answers = np.unique(items.answers, return_inverse=True)[1]
-    counts = row_draws(int(answers.max()) + 1, draws=_DRAWS, seed=seed)[:, answers]
+    counts = row_draws(int(answers.max()) + 1, draws=400, seed=seed)[:, answers]
     drawn = [(np.repeat(suspicion, draw), np.repeat(lacking, draw)) for draw in counts]
     thresholds = [choose_threshold(*draw, false_alarm_rate) for draw in drawn if draw[1].any() and not draw[1].all()]
     finite = np.array([value for value in thresholds if math.isfinite(value)] or [0.0])
@@ -249,7 +229,7 @@ def support_part(name: str, items: MarkedItems, old: float | None, rate: float |
 
 def clipped(threshold: float) -> float:
     """A finite threshold from 0 to 1."""
-    return round(float(np.clip(threshold, 0.0, 1.0)), _DIGITS)
+    return round(float(np.clip(threshold, 0.0, 1.0)), 4)
 
 
 def verdict_of(audit: AuditDirectory) -> str:
@@ -257,14 +237,14 @@ def verdict_of(audit: AuditDirectory) -> str:
     return str(method.get("verdict", BUNDLED_VERDICT_NAME)) if isinstance(method, Mapping) else BUNDLED_VERDICT_NAME
 
 
-def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
+def base_verdict(audit: AuditDirectory) -> tuple[Path, verdict_model.VerdictModel]:
     """The fitted verdict that judged the audit.
 
     Raises ``UsageError`` if it was judged by evidence mass, or the verdict is not there as it was; ``ModelLoadError``
     if the verdict cannot be read.
     """
-    directory = verdict_directory(verdict_of(audit))
-    model = load_verdict_model(directory)
+    directory = verdict_model.verdict_directory(verdict_of(audit))
+    model = verdict_model.load_verdict_model(directory)
     used, current = audit.manifest.models.get("verdict_model"), model.digest[:DIGEST_LETTERS]
     if used != current:
         raise UsageError(
@@ -275,7 +255,7 @@ def base_verdict(audit: AuditDirectory) -> tuple[Path, VerdictModel]:
 
 
 def write_verdict(
-    output: Path, base: Path, thresholds: VerdictThresholds, items: MarkedItems, *, measured_on: str
+    output: Path, base: Path, thresholds: verdict_model.VerdictThresholds, items: MarkedItems, *, measured_on: str
 ) -> None:
     """Write the base verdict with other thresholds, and what thresholds of risk give on the marked items.
 
@@ -298,9 +278,9 @@ def write_verdict(
 
 def operating_points(risks: _Numbers, marked: _Flags) -> list[dict[str, float]]:
     """What thresholds over the whole range of the risks give, ascending, as ``OperatingPoint`` reads it."""
-    levels = np.unique(np.round(np.quantile(risks, np.linspace(0, 1, _POINTS + 1)[1:-1]), 4))
+    levels = np.unique(np.round(np.quantile(risks, np.linspace(0, 1, 41)[1:-1]), 4))
     figures = [(float(level), call_figures(risks >= level, marked)) for level in levels]
-    points = [OperatingPoint(level, of.precision, of.recall, of.false_alarms) for level, of in figures]
+    points = [verdict_model.OperatingPoint(level, of.precision, of.recall, of.false_alarms) for level, of in figures]
     return [{name: round(value, 4) for name, value in asdict(point).items()} for point in points]
 
 
@@ -339,9 +319,9 @@ def blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tupl
 def _fit_blend(own: _Numbers, bundled: _Numbers, lacking: _Flags) -> Blend:
     """A logistic regression by Newton's method, with an L2 penalty on its two weights."""
     inputs = np.column_stack([np.ones_like(own), log_odds_of_each(own), log_odds_of_each(bundled)])
-    penalty = _PENALTY * np.diag([1e-3, 1.0, 1.0])
+    penalty = np.diag([1e-3, 1.0, 1.0])
     weights = np.zeros(3)
-    for _ in range(_STEPS):
+    for _ in range(50):
         shares = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
         gradient = inputs.T @ (shares - lacking) + penalty @ weights
         curvature = (inputs * (shares * (1 - shares))[:, None]).T @ inputs + penalty

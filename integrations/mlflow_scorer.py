@@ -15,14 +15,7 @@ from mlflow.entities import AssessmentError, AssessmentSource, Feedback
 from mlflow.genai.scorers import Scorer, scorer
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.integrations.send_command import (
-    RISK,
-    UNSUPPORTED_SHARE,
-    VERDICT,
-    explanation,
-    unsupported_share,
-    verdict_of,
-)
+from attribeam.integrations.send_command import VERDICT, explanation, numbers_of, verdict_of
 from attribeam.logs.traces.assembly import Span, row_of_trace
 from attribeam.logs.traces.documents import no_texts
 from attribeam.logs.traces.formats import MLFLOW
@@ -55,9 +48,8 @@ def support_scorer(attributor: Attributor | None = None, *, options: TraceOption
         if isinstance(outcome, RowFault):
             error = AssessmentError(error_code=str(outcome.reason), error_message=str(outcome))
             return [Feedback(name=VERDICT, error=error, source=_SOURCE)]
-        numbers = {RISK: outcome[0].answer_risk, UNSUPPORTED_SHARE: unsupported_share(outcome)}
         verdict = _feedback(VERDICT, verdict_of(outcome), explanation(outcome))
-        return [verdict, *(_feedback(name, value) for name, value in numbers.items() if value is not None)]
+        return [verdict, *(_feedback(name, value) for name, value in numbers_of(outcome).items())]
 
     return scorer(attribeam, name="attribeam")
 
@@ -93,16 +85,15 @@ class _Queue:
         with self._lock:
             self._waiting.append((row, own))
         with self._turn:
-            if not own.done():
-                self._attribute()
+            if own.done():
+                return own.result()
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            rows, futures = zip(*waiting, strict=True)
+            try:
+                for future, spans in zip(futures, self._attributor.attribute_many(rows), strict=True):
+                    future.set_result(spans)
+            except Exception as error:  # noqa: BLE001 - each row's own thread raises it
+                for future in futures:
+                    future.set_exception(error)
         return own.result()
-
-    def _attribute(self) -> None:
-        with self._lock:
-            rows, self._waiting = self._waiting, []
-        try:
-            for (_, future), spans in zip(rows, self._attributor.attribute_many([row for row, _ in rows]), strict=True):
-                future.set_result(spans)
-        except Exception as error:  # noqa: BLE001 - each row's own thread raises it
-            for _, future in rows:
-                future.set_exception(error)

@@ -94,10 +94,12 @@ def verdict_of(spans: tuple[SpanEvidence, ...]) -> str:
     return str(worst or (Support.NOT_CALIBRATED if supports else spans[0].answer_kind))
 
 
-def unsupported_share(spans: tuple[SpanEvidence, ...]) -> float | None:
-    """Unsupported claims as a share of those with a verdict; None where there is none."""
+def numbers_of(spans: tuple[SpanEvidence, ...]) -> dict[str, float]:
+    """An answer's risk, and the unsupported as a share of its claims with a verdict, each if there is one."""
     counts = Counter(span.support for span in spans if span.is_claim and span.support in VERDICTS)
-    return counts[Support.UNSUPPORTED] / counts.total() if counts else None
+    share = counts[Support.UNSUPPORTED] / counts.total() if counts else None
+    numbers = {RISK: spans[0].answer_risk, UNSUPPORTED_SHARE: share}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def explanation(spans: tuple[SpanEvidence, ...]) -> str | None:
@@ -120,12 +122,11 @@ def _scores(row: EvidenceRow, answer: AuditedAnswer, configuration: str, started
         own = uuid5(NAMESPACE, "\n".join(map(str, identity)))
         return Score(own, name, str(trace_id), span_id, at, position=position, **said)  # type: ignore[arg-type]
 
-    numbers = {RISK: spans[0].answer_risk, UNSUPPORTED_SHARE: unsupported_share(spans)}
     used = {index for span in spans for index, sum_ in enumerate(span.passage_scores) if sum_ > 0}
     documents = {(doc["span_id"], doc["position"]): doc["passage_index"] in used for doc in row.get(RETRIEVALS) or ()}
     scores = (
         score(VERDICT, span_id, label=verdict_of(spans), explanation=explanation(spans)),
-        *(score(name, span_id, value=value) for name, value in numbers.items() if value is not None),
+        *(score(name, span_id, value=value) for name, value in numbers_of(spans).items()),
         *(
             score(DOCUMENT_USED, span, position, value=float(is_used), label="used" if is_used else "unused")
             for (span, position), is_used in documents.items()

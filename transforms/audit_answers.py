@@ -21,20 +21,11 @@ from attribeam.attribution.rows import check_record, outcome_of
 from attribeam.attribution.verdict.verified import with_calibrated_mass
 from attribeam.logs.privacy import PatternsFile, PrivacySettings
 from attribeam.logs.qa_log import in_python
-from attribeam.logs.rows import check_size
-from attribeam.schemas import (
-    DeadLetter,
-    QARecord,
-    Reason,
-    RowFault,
-    RowSource,
-    Stage,
-    dead_letter_schema,
-    evidence_schema,
-)
+from attribeam.logs.rows import FaultyRow, check_size
+from attribeam.schemas import QARecord, Reason, RowFault, RowSource, Stage, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.row_groups import RowGroup, dead_letter_table, hide_texts
+from attribeam.transforms.row_groups import RowGroup, dead_letter_table, hide_texts, letter_of
 from attribeam.transforms.stages import BLOCK_ROWS, audit_stages
 
 
@@ -51,22 +42,13 @@ class RowGroupCoder(Coder):
     def estimate_size(self, value: RowGroup) -> int:  # noqa: ARG002 - the rows are not made yet
         return 1
 
-    def is_deterministic(self) -> bool:
-        return False
-
 
 registry.register_coder(RowGroup, RowGroupCoder)
 
 
 _DEAD_LETTERS = "dead_letters"
-_OWN_OPTIONS = ("columns", "max_text_chars", "dead_letter_text")
-_PRIVACY_OPTIONS = ("redact", "redact_patterns", "no_texts")
-
 _NO_SOURCE = RowSource("", 0)
-_DEPTH = 3
-"""Of the values in a record's fields: a list of passages, one of them, and its text."""
 _FIELDS = ("record_id", "question", "passages", "answer", "target_spans")
-
 _PLAIN: dict[pa.DataType, type] = {
     pa.string(): str,
     pa.bool_(): bool,
@@ -167,11 +149,7 @@ def read_answers(answers: Iterable[object], settings: AuditSettings) -> RowGroup
                 given = element if isinstance(element, QARecord) else _fields(element, settings)
                 record = _record(given, settings)
             except RowFault as fault:
-                group.refuse(_letter_of_element(given, fault, settings))
-            except DataError as error:  # of ``outcome_of``, whose messages begin with the field
-                named = next((field for field in _FIELDS if str(error).startswith(field)), None)
-                invalid = RowFault(Reason.INVALID_VALUE, str(error), column=named)
-                group.refuse(_letter_of_element(given, invalid, settings))
+                group.refuse(letter_of(_faulty(given, fault), Stage.VALIDATE, settings))
             else:
                 yield record
 
@@ -196,7 +174,11 @@ def _record(given: Mapping[str, object] | QARecord, settings: AuditSettings) -> 
             name = names.get(missing, missing)
             was = "was None" if missing in given else "is not there; rename it, or map it with columns={...}"
             raise RowFault(Reason.MISSING_VALUE, f"the field {name!r} should have a value, {was}", column=name)
-    record = outcome_of(given, _NO_SOURCE)
+    try:
+        record = outcome_of(given, _NO_SOURCE)
+    except DataError as error:  # its message begins with the field
+        named = next((field for field in _FIELDS if str(error).startswith(field)), None)
+        raise RowFault(Reason.INVALID_VALUE, str(error), column=named) from error
     if isinstance(record, RowFault):
         raise record
     check_record(record)
@@ -207,19 +189,14 @@ def _record(given: Mapping[str, object] | QARecord, settings: AuditSettings) -> 
     return record
 
 
-def _letter_of_element(
-    given: Mapping[str, object] | QARecord | None, fault: RowFault, settings: AuditSettings
-) -> DeadLetter:
+def _faulty(given: Mapping[str, object] | QARecord | None, fault: RowFault) -> FaultyRow:
     fields = {"record_id": given.record_id, "answer": given.answer} if isinstance(given, QARecord) else given or {}
     record_id, answer = fields.get("record_id"), fields.get("answer")
-    return DeadLetter(
-        record_id=str(record_id) if isinstance(record_id, str | int) else None,
-        source=given.source if isinstance(given, QARecord) else _NO_SOURCE,
-        stage=Stage.VALIDATE,
-        reason=fault.reason,
-        message=str(fault),
-        column=fault.column,
-        answer=answer if settings.dead_letter_text and isinstance(answer, str) else None,
+    return FaultyRow(
+        given.source if isinstance(given, QARecord) else _NO_SOURCE,
+        str(record_id) if isinstance(record_id, str | int) else None,
+        fault,
+        answer if isinstance(answer, str) else None,
     )
 
 
@@ -232,8 +209,8 @@ def _named_values(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def _plain(value: Any, depth: int = _DEPTH) -> Any:
-    """Rows and named tuples as dicts, as deep as fields of a record are nested."""
+def _plain(value: Any, depth: int = 3) -> Any:
+    """Rows and named tuples as dicts, as deep as a record's fields: a list of passages, one of them, and its text."""
     if depth == 0:
         return value
     if (named := _named_values(value)) is not None:
@@ -250,10 +227,11 @@ def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
 
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
-    own = {name: value for name, value in options.items() if name in _OWN_OPTIONS}
-    other = {name: value for name, value in options.items() if name not in {*own, *_PRIVACY_OPTIONS}}
-    given = AttributorOptions(**other)
-    columns = own.pop("columns", {})
+    rest = dict(options)
+    own = {name: rest.pop(name) for name in ("max_text_chars", "dead_letter_text") if name in rest}
+    columns, patterns = rest.pop("columns", {}), rest.pop("redact_patterns", None)
+    redact, no_texts = (bool(rest.pop(name, None)) for name in ("redact", "no_texts"))
+    given = AttributorOptions(**rest)
     return AuditSettings(
         columns=tuple(columns.items()),
         span_kinds=given.spans,
@@ -261,9 +239,7 @@ def _settings_of(options: Mapping[str, Any]) -> AuditSettings:
         model=given.only(ModelOptions),
         method=with_calibrated_mass(given.only(MethodOptions), model=given.model),
         privacy=PrivacySettings(
-            redact=bool(options.get("redact")),
-            patterns=None if (patterns := options.get("redact_patterns")) is None else PatternsFile.read(patterns),
-            no_texts=bool(options.get("no_texts")),
+            redact=redact, patterns=None if patterns is None else PatternsFile.read(patterns), no_texts=no_texts
         ),
         threads=given.threads or AuditSettings().threads,
         **own,
@@ -281,10 +257,7 @@ def row_type(schema: pa.Schema | pa.StructType) -> RowTypeConstraint:
 
 def rows_of(table: pa.Table) -> Iterator[beam.Row]:
     """The rows of a table in its order; structs are rows, and times are ``Timestamp``s of Beam."""
-    names = table.schema.names
-    columns = [[_value(value, column.type) for value in column.to_pylist()] for column in table.columns]
-    for values in zip(*columns, strict=True):
-        yield beam.Row(**dict(zip(names, values, strict=True)))
+    return (_value(row, pa.struct(table.schema)) for row in table.to_pylist())
 
 
 def _field_type(field: pa.Field) -> Any:

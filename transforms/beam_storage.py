@@ -76,9 +76,7 @@ _idle_clients = _IdleClients()
 os.register_at_fork(after_in_child=_idle_clients.forget)
 boto3_client.Client = _idle_clients.client  # in workers, too, which import this module before they open a file
 
-_MIME_TYPE = "application/octet-stream"
 _WILD = re.compile(r"[*?[]")
-_LAST = chr(sys.maxunicode)
 _EXTRAS = {"s3": ("boto3", "s3"), "gs": ("google.cloud.storage", "gcs")}
 """What Beam needs for a scheme: a module, and the extra of this package that installs it."""
 
@@ -209,7 +207,8 @@ class _ListedFolders:
         wanted = _WILD.split(start)[0]
         if not self._start or not wanted.startswith(self._start):
             self._start, self._paths = wanted, sorted(file.path for file in _listed(wanted))
-        return self._paths[bisect_left(self._paths, start) : bisect_left(self._paths, f"{start}{_LAST}")]
+        end = start + chr(sys.maxunicode)
+        return self._paths[bisect_left(self._paths, start) : bisect_left(self._paths, end)]
 
 
 def _listed(start: str) -> list[FileMetadata]:
@@ -221,7 +220,7 @@ def _listed(start: str) -> list[FileMetadata]:
 
 
 def _created(path: str) -> AbstractContextManager[BinaryIO]:
-    file: AbstractContextManager[BinaryIO] = FileSystems.create(path, _MIME_TYPE, CompressionTypes.UNCOMPRESSED)
+    file: AbstractContextManager[BinaryIO] = FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
     return file
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attribeam.logs.privacy import PrivacySettings, Redactor, ValueChange, masking, record_secrets, without_secrets
+from attribeam.logs.rows import FaultyRow
 from attribeam.schemas import (
     DeadLetter,
     QARecord,
@@ -148,21 +149,21 @@ def packs(
         yield tuple(pack)
 
 
+def letter_of(row: FaultyRow, stage: Stage, settings: AuditSettings) -> DeadLetter:
+    """The dead letter of a row, with its answer if the settings ask for it."""
+    answer, fault = row.answer if settings.dead_letter_text else None, row.fault
+    return DeadLetter(row.record_id, row.source, stage, fault.reason, str(fault), fault.column, answer)
+
+
 def dead_letter(record: QARecord, fault: RowFault, stage: Stage, settings: AuditSettings) -> DeadLetter:
     """The dead letter of a valid record that failed at a stage.
 
     What the record holds of e-mail addresses and numbers is masked in it; the rest is, when it is written.
     """
     secrets = record_secrets(record, Redactor(settings.privacy))
-    return DeadLetter(
-        record_id=without_secrets(record.record_id, secrets),
-        source=record.source,
-        stage=stage,
-        reason=fault.reason,
-        message=without_secrets(str(fault), secrets),
-        column=fault.column,
-        answer=without_secrets(record.answer, secrets) if settings.dead_letter_text else None,
-    )
+    record_id, message, answer = (without_secrets(t, secrets) for t in (record.record_id, str(fault), record.answer))
+    shown = RowFault(fault.reason, message, column=fault.column)
+    return letter_of(FaultyRow(record.source, record_id, shown, answer), stage, settings)
 
 
 def dead_letter_table(letters: Iterable[DeadLetter], schema: pa.Schema) -> pa.Table:
@@ -180,17 +181,16 @@ def hide_texts(table: pa.Table, privacy: PrivacySettings) -> pa.Table:
     if not privacy.hides:
         return table
     own, redactor = _own_names(table.schema), Redactor(privacy)
-
-    def is_left_out(name: str) -> bool:
-        return privacy.no_texts and name not in _OUR_WORDS | _NAMES
+    kept = _OUR_WORDS | _NAMES
 
     def own_text(name: str, text: str) -> str:
         if name in _OUR_WORDS:
             return text
-        return "" if is_left_out(name) else redactor.mask(text)
+        return "" if privacy.no_texts and name not in kept else redactor.mask(text)
 
     def shown(field: pa.Field) -> pa.Array:
-        if field.name in own and field.nullable and pa.types.is_string(field.type) and is_left_out(field.name):
+        is_left_out = privacy.no_texts and field.name in own - kept
+        if is_left_out and field.nullable and pa.types.is_string(field.type):
             return pa.nulls(table.num_rows, field.type)
         change = ValueChange(own_text) if field.name in own else masking(redactor)
         return change.array(field.name, table.column(field.name).combine_chunks())

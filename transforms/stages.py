@@ -39,12 +39,12 @@ from attribeam.logs.files import LogStorage
 from attribeam.logs.privacy import MASK, Redactor, SlowPatternError, masked_record
 from attribeam.logs.qa_log import QALog
 from attribeam.logs.rows import FaultyRow, RowRange
-from attribeam.schemas import DeadLetter, EvidencePiece, QARecord, Reason, RowFault, SpanEvidence, Stage
+from attribeam.schemas import EvidencePiece, QARecord, Reason, RowFault, SpanEvidence, Stage
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.qa_record import reading_stage
 from attribeam.schemas.run_manifest import sample_passages
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import RowCounts, RowGroup, dead_letter, packs, stage
+from attribeam.transforms.row_groups import RowGroup, dead_letter, letter_of, packs, stage
 
 if TYPE_CHECKING:
     import torch
@@ -88,17 +88,7 @@ def read_rows(
         for rows in group.rows:
             for outcome in _outcomes(rows, settings, storage, last_try=fatal_rows is not None):
                 if isinstance(outcome, FaultyRow):
-                    group.refuse(
-                        DeadLetter(
-                            record_id=outcome.record_id,
-                            source=outcome.source,
-                            stage=reading_stage(outcome.fault.reason),
-                            reason=outcome.fault.reason,
-                            message=str(outcome.fault),
-                            column=outcome.fault.column,
-                            answer=outcome.answer if settings.dead_letter_text else None,
-                        )
-                    )
+                    group.refuse(letter_of(outcome, reading_stage(outcome.fault.reason), settings))
                 elif (how := (fatal_rows or {}).get(outcome.source.source_row)) is not None:
                     message = (
                         f"the worker process should survive any row, but ended by {how} on this row alone; give it "
@@ -249,7 +239,7 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
     """
 
     def tables() -> Iterator[pa.Table]:
-        method, redactor = resolve_method(settings.method), Redactor(settings.privacy)
+        method, redactor, counts = resolve_method(settings.method), Redactor(settings.privacy), group.counts
         runs = (model or OwnModels(settings)) if runs_models(method, settings.method) else None
         merged = None if runs is None else runs.settings
         for pairs in attributed_blocks(group.rows, runs):
@@ -266,11 +256,16 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
                     of = Stage.ATTRIBUTE if fault is outcome else Stage.EVIDENCE
                     group.refuse(dead_letter(row.record, fault, of, settings))
                 else:
-                    _count(group.counts, row, outcome)
+                    if row.encoded is not None:
+                        counts.tokens += row.encoded.token_count
+                        counts.rows_in_windows += bool(row.encoded.windows)
+                    if isinstance(outcome, Read):
+                        counts.rows_unread += outcome.reading == UNREAD
+                        counts.rows_asked += 1
             records = [record for record, _ in audited]
             texts = (passage.text for record in records for passage in record.passages)
-            group.counts.passage_sample = sample_passages(texts, group.counts.passage_sample)
-            group.counts.notes.update(note for record in records for note in record.notes)
+            counts.passage_sample = sample_passages(texts, counts.passage_sample)
+            counts.notes.update(note for record in records for note in record.notes)
             group.on_rows(len(audited))
             with stage("write"):
                 table = evidence_table(audited, schema)
@@ -286,20 +281,16 @@ def attributed_blocks(rows: Iterable[AuditRow], model: BlockModel | None) -> Ite
     So rows of similar length can share a batch. Outcomes that are computed elsewhere are waited for when the next block
     was started, or all rows were read; the model works meanwhile.
     """
-    waiting: tuple[tuple[AuditRow, ...], Started] | None = None
+    waiting: tuple[tuple[AuditRow, ...], Future[Sequence[Outcome]]] | None = None
     for block in packs(rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=_BLOCK_TOKENS):
         outcomes: Started = [Attended() for _ in block] if model is None else model.start(block)
         if waiting is not None:
-            yield _pairs(*waiting)
+            yield [*zip(waiting[0], waiting[1].result(), strict=True)]
         waiting = (block, outcomes) if isinstance(outcomes, Future) else None
-        if waiting is None:
-            yield _pairs(block, outcomes)
+        if not isinstance(outcomes, Future):
+            yield [*zip(block, outcomes, strict=True)]
     if waiting is not None:
-        yield _pairs(*waiting)
-
-
-def _pairs(rows: Sequence[AuditRow], outcomes: Started) -> list[tuple[AuditRow, Outcome]]:
-    return [*zip(rows, outcomes.result() if isinstance(outcomes, Future) else outcomes, strict=True)]
+        yield [*zip(waiting[0], waiting[1].result(), strict=True)]
 
 
 def _token_count(row: AuditRow) -> int:
@@ -308,15 +299,6 @@ def _token_count(row: AuditRow) -> int:
         return row.encoded.token_count
     record = row.record
     return 1 + (len(record.answer) + sum(len(passage.text) for passage in record.passages)) // _CHARS_PER_TOKEN
-
-
-def _count(counts: RowCounts, row: AuditRow, outcome: Outcome) -> None:
-    if row.encoded is not None:
-        counts.tokens += row.encoded.token_count
-        counts.rows_in_windows += bool(row.encoded.windows)
-    if isinstance(outcome, Read):
-        counts.rows_unread += outcome.reading == UNREAD
-        counts.rows_asked += 1
 
 
 def redacted(
@@ -334,31 +316,28 @@ def redacted(
             f"every text should be searched in time, but {error}; mend the pattern, or leave the row out of the log"
         )
         raise RowFault(Reason.REDACTION_FAILED, message) from error
-    return masked, tuple(_redacted(span, record, masked) for span in spans)
+    whole, shown = (
+        [text for passage in of.passages for text in (passage.title or "", passage.text)] for of in (record, masked)
+    )
 
-
-def _redacted(span: SpanEvidence, record: QARecord, masked: QARecord) -> SpanEvidence:
     def piece(given: EvidencePiece) -> EvidencePiece:
         passage = masked.passages[given.passage_index]
         text = (passage.title or "") if given.in_title else passage.text
         return replace(given, text=given.chars.of(text), passage_id=passage.passage_id)
 
-    def expected(text: str) -> str:
-        return _masked_value(text, _passage_texts(record), _passage_texts(masked))
+    def redacted_span(span: SpanEvidence) -> SpanEvidence:
+        values = (_masked_value(value, [record.answer], [masked.answer]) for value in span.unmatched_values)
+        top = span.top_passage_index
+        return replace(
+            span,
+            text=span.chars.of(masked.answer),
+            evidence=tuple(map(piece, span.evidence)),
+            unmatched_values=tuple(values),
+            expected=None if span.expected is None else _masked_value(span.expected, whole, shown),
+            top_passage_id=span.top_passage_id if top is None else masked.passages[top].passage_id,
+        )
 
-    top = span.top_passage_index
-    return replace(
-        span,
-        text=span.chars.of(masked.answer),
-        evidence=tuple(map(piece, span.evidence)),
-        unmatched_values=tuple(_masked_value(text, [record.answer], [masked.answer]) for text in span.unmatched_values),
-        expected=None if span.expected is None else expected(span.expected),
-        top_passage_id=span.top_passage_id if top is None else masked.passages[top].passage_id,
-    )
-
-
-def _passage_texts(record: QARecord) -> list[str]:
-    return [text for passage in record.passages for text in (passage.title or "", passage.text)]
+    return masked, tuple(map(redacted_span, spans))
 
 
 def _masked_value(value: str, texts: Sequence[str], masked: Sequence[str]) -> str:

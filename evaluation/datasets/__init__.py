@@ -7,39 +7,29 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from attribeam.evaluation.datasets import published
 from attribeam.evaluation.datasets.dataset_file import JudgedDataset, LabelledDataset
 from attribeam.evaluation.datasets.labelled_log import load_cited_log, load_judged_log, load_log
-from attribeam.evaluation.datasets.published import (
-    load_alce,
-    load_bump,
-    load_clapnq,
-    load_lfqa,
-    load_mtrag,
-    load_quotesum,
-    load_ragtruth,
-    load_summedits,
-    load_veri_gran,
-)
 from attribeam.logs.columns import LogOptions
 from attribeam.schemas.errors import UsageError
 
 LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {
-    "quotesum": load_quotesum,
-    "veri-gran": load_veri_gran,
-    "lfqa": load_lfqa,
-    "clapnq": load_clapnq,
+    "quotesum": published.load_quotesum,
+    "veri-gran": published.load_veri_gran,
+    "lfqa": published.load_lfqa,
+    "clapnq": published.load_clapnq,
     "log": load_log,
 }
 """Data sets whose labels say which passage each span comes from."""
 
-CITED_LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {"alce": load_alce, "log": load_cited_log}
+CITED_LOADERS: Mapping[str, Callable[[Path], LabelledDataset]] = {"alce": published.load_alce, "log": load_cited_log}
 """Data sets whose answers cite their passages."""
 
 JUDGED_LOADERS: Mapping[str, Callable[[Path], JudgedDataset]] = {
-    "ragtruth": load_ragtruth,
-    "mtrag": load_mtrag,
-    "summedits": load_summedits,
-    "bump": load_bump,
+    "ragtruth": published.load_ragtruth,
+    "mtrag": published.load_mtrag,
+    "summedits": published.load_summedits,
+    "bump": published.load_bump,
     "log": load_judged_log,
 }
 """Data sets whose labels say what the passages do not support; ``MARKS`` belongs to them, but needs an audit."""

@@ -105,7 +105,7 @@ class JudgedAnswer:
         return not self.unsupported if self.answer_supported is None else self.answer_supported
 
 
-Answer = TypeVar("Answer", LabelledAnswer, JudgedAnswer)
+Answer = TypeVar("Answer", bound=LabelledAnswer | JudgedAnswer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,9 @@ JudgedDataset = Dataset[JudgedAnswer]
 
 def dataset_of(outcomes: Iterable[Answer | SkippedRow]) -> Dataset[Answer]:
     """The answers and the skipped rows among ``outcomes``, each in their order."""
-    answers: list[Answer] = []
-    skipped: list[SkippedRow] = []
-    for outcome in outcomes:
-        if isinstance(outcome, SkippedRow):
-            skipped.append(outcome)
-        else:
-            answers.append(outcome)
-    return Dataset(tuple(answers), tuple(skipped))
+    every = [*outcomes]
+    answers: list[Answer] = [outcome for outcome in every if not isinstance(outcome, SkippedRow)]
+    return Dataset(tuple(answers), tuple(outcome for outcome in every if isinstance(outcome, SkippedRow)))
 
 
 def of_split(dataset: JudgedDataset, split: str) -> JudgedDataset:
@@ -191,10 +186,7 @@ class DataRow:
         return None if self.fields.get(field) is None else self.boolean(field)
 
     def optional_number(self, field: str) -> float | None:
-        value = self.fields.get(field)
-        if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-            return value
-        raise self.error(field, f"should be a number, was: {type(value).__name__}")
+        return None if self.fields.get(field) is None else self._typed(field, (int, float), "a number")
 
     def optional_text(self, field: str) -> str | None:
         return None if self.fields.get(field) is None else self.text(field)
@@ -203,13 +195,13 @@ class DataRow:
         return self._items(field, "strings", lambda value: isinstance(value, str))
 
     def integers(self, field: str) -> list[int]:
-        return self._items(field, "whole numbers", _is_whole)
+        return self._items(field, "whole numbers", lambda value: type(value) is int)
 
     def ranges(self, field: str) -> list[tuple[int, int]]:
         """The field's list of [start, end] pairs."""
 
         def is_pair(value: object) -> bool:
-            return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
+            return isinstance(value, list) and [*map(type, value)] == [int, int]
 
         return [(start, end) for start, end in self._items(field, "[start, end] pairs", is_pair)]
 
@@ -245,17 +237,13 @@ class DataRow:
             raise self.error(field, f"should be a list of {what}, contains something else")
         return values
 
-    def _typed(self, field: str, kind: type[_Value], expected: str) -> _Value:
+    def _typed(self, field: str, kind: type[_Value] | tuple[type[_Value], ...], expected: str) -> _Value:
         if field not in self.fields:
             raise self.error(field, f"should be {expected}, is missing; the row has: {sorted(self.fields)}")
         value = self.fields[field]
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.error(field, f"should be {expected}, was: {type(value).__name__}")
         return value
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int
 
 
 def read_rows(path: Path) -> Iterator[DataRow]:
@@ -266,22 +254,22 @@ def read_rows(path: Path) -> Iterator[DataRow]:
     lines = ((number, line) for number, line in enumerate(_lines(path), start=1) if line.strip())
     for row, (number, line) in enumerate(lines):
         where = f"{path}, line {number}"
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: should be one JSON object, could not be parsed: {error}") from error
+        value = _json(line, f"{where}: should be one JSON object")
         if not isinstance(value, dict):
             raise DataError(f"{where}: should be one JSON object, was: {type(value).__name__}")
         yield DataRow(value, row, where, path.name)
 
 
+def _json(text: str, should: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{should}, could not be parsed: {error}") from error
+
+
 def read_json_rows(path: Path, *, field: str) -> Iterator[DataRow]:
     """As ``read_rows`` of a ``.json`` or ``.json.xz`` file, which holds a list, or an object with one in ``field``."""
-    text = "".join(_lines(path))
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"data file {path} should be JSON, could not be parsed: {error}") from error
+    value = _json("".join(_lines(path)), f"data file {path} should be JSON")
     if isinstance(value, list):
         value = {field: value}
     if not isinstance(value, dict):
@@ -307,15 +295,14 @@ def select_rows(
 ) -> Dataset[Answer]:
     """The answers that ``read`` returns, in order, and the rows for which it returns a reason to skip them instead."""
 
-    def outcomes() -> Iterator[Answer | SkippedRow]:
-        for row in rows:
-            outcome = read(row)
-            if isinstance(outcome, str):
-                yield SkippedRow(row.row, outcome, row.file if several_files else None)
-            else:
-                yield from outcome
-
-    return dataset_of(outcomes())
+    pairs = ((row, read(row)) for row in rows)
+    return dataset_of(
+        each
+        for row, said in pairs
+        for each in (
+            [SkippedRow(row.row, said, row.file if several_files else None)] if isinstance(said, str) else said
+        )
+    )
 
 
 def select_from_files(path: Path, name: str, read: Callable[[DataRow], Sequence[Answer] | str]) -> Dataset[Answer]:

@@ -18,14 +18,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from attribeam.attribution.option_declaration import positive_integer
-from attribeam.evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS
-from attribeam.evaluation.datasets.dataset_file import (
-    JudgedAnswer,
-    JudgedDataset,
-    LabelledAnswer,
-    LabelledDataset,
-    SkippedRow,
-)
+from attribeam.evaluation.datasets import CITED_LOADERS, JUDGED_LOADERS, LOADERS, LOG, MARKS, dataset_file
 from attribeam.evaluation.datasets.labelled_log import LABELLING_TOOLS, load_marked_spans
 from attribeam.logs.columns import LogOptions, parse_column_mapping
 from attribeam.logs.files import ArrowStorage, match_files
@@ -41,20 +34,12 @@ from attribeam.logs.reader import reader_named
 from attribeam.logs.traces.trace_log import TableFile
 from attribeam.report.labelling import cohen_kappa, krippendorff_alpha, merge_marks
 from attribeam.report.messages import print_lines
+from attribeam.schemas import qa_record
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.files import check_apart, new_file, writing
-from attribeam.schemas.qa_record import (
-    ANSWER_SUPPORTED,
-    ERROR_KINDS,
-    FAITHFULNESS,
-    LABEL_GROUP,
-    SPAN_LABELS,
-    UNSUPPORTED_SPANS,
-    labelled_log_schema,
-)
 
-_Answer = LabelledAnswer | JudgedAnswer
-_Dataset = LabelledDataset | JudgedDataset
+_Answer = dataset_file.LabelledAnswer | dataset_file.JudgedAnswer
+_Dataset = dataset_file.LabelledDataset | dataset_file.JudgedDataset
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LOADERS: dict[str, Callable[[Path], _Dataset]] = {**LOADERS, **CITED_LOADERS, **JUDGED_LOADERS}
 del _LOADERS[LOG]
@@ -155,7 +140,10 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
     if not kept:
         raise DataError(f"{args.source} data {args.data[0]} should have rows that can be imported, has none: {reasons}")
     with writing(args.output):
-        written = _write_log(args.output, kept)
+        with new_file(args.output) as file, TableFile(file, qa_record.labelled_log_schema()) as table:
+            for answer in tqdm(kept, desc="import", unit="row", disable=None):
+                table.add(_log_row(answer))
+        written = int(pq.read_metadata(args.output).num_rows)
     rows = len(dataset.answers) + len(dataset.skipped)
     if rows != written + len(skipped):
         raise RuntimeError(
@@ -166,7 +154,7 @@ def _import_dataset(dataset: _Dataset, args: argparse.Namespace) -> Iterator[str
         yield f"skipped, {reason}: {len(locations)} rows: {', '.join(map(str, locations))}"
 
 
-def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[SkippedRow]]:
+def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[dataset_file.SkippedRow]]:
     """The answers that an audit accepts, the first one of each id, and all other rows with a reason.
 
     The reasons are ``invalid_unicode`` (half of a surrogate pair, which JSON can express but UTF-8 cannot),
@@ -188,16 +176,8 @@ def _importable(answers: Sequence[_Answer]) -> tuple[list[_Answer], list[Skipped
             reason = "duplicate_record_id"
         if reason is not None:
             source = record.source
-            skipped.append(SkippedRow(source.source_row, reason, source.source_file if several else None))
+            skipped.append(dataset_file.SkippedRow(source.source_row, reason, source.source_file if several else None))
     return [*kept.values()], skipped
-
-
-def _write_log(path: Path, answers: Sequence[_Answer]) -> int:
-    """Write one row per answer and return their number; the file is replaced atomically."""
-    with new_file(path) as file, TableFile(file, labelled_log_schema()) as table:
-        for answer in tqdm(answers, desc="import", unit="row", disable=None):
-            table.add(_log_row(answer))
-    return int(pq.read_metadata(path).num_rows)
 
 
 def _log_row(answer: _Answer) -> dict[str, object]:
@@ -211,32 +191,34 @@ def _log_row(answer: _Answer) -> dict[str, object]:
         "target_spans": None if record.target_spans is None else [*map(asdict, record.target_spans)],
         "generator": record.generator,
     }
-    if isinstance(answer, LabelledAnswer):
-        gold, evidence, citations = answer.gold_passages, answer.gold_evidence, answer.citations
+    if isinstance(answer, dataset_file.LabelledAnswer):
+        pieces = [
+            [{"passage_index": bit.passage_index, **asdict(bit.chars)} for bit in own] for own in answer.gold_evidence
+        ]
+        columns: dict[str, Sequence[object]] = {
+            "gold_passages": [*map(sorted, answer.gold_passages)],
+            "gold_evidence": pieces,
+            "cited_passages": [*map(list, answer.citations)],
+        }
         labels = [
-            {
-                "gold_passages": sorted(gold[index]) if gold else None,
-                "gold_evidence": [{"passage_index": bit.passage_index, **asdict(bit.chars)} for bit in evidence[index]]
-                if evidence
-                else None,
-                "cited_passages": list(citations[index]) if citations else None,
-                "supported": None,
-            }
+            {name: column[index] if column else None for name, column in columns.items()} | {"supported": None}
             for index in range(len(answer.spans))
         ]
-        return row | {SPAN_LABELS: labels}
+        return row | {qa_record.SPAN_LABELS: labels}
     if answer.judged is not None:
         lacking = {marked.chars for marked in answer.unsupported or ()}
         said = [
             None if span not in answer.judged else span not in lacking for span in record.target_spans or answer.judged
         ]
-        return row | {SPAN_LABELS: [{"supported": supported} for supported in said]}
+        return row | {qa_record.SPAN_LABELS: [{"supported": supported} for supported in said]}
     ranges = answer.unsupported
     return row | {
-        UNSUPPORTED_SPANS: None if ranges is None else [asdict(part.chars) | {"kind": part.kind} for part in ranges],
-        LABEL_GROUP: answer.group,
-        ANSWER_SUPPORTED: answer.answer_supported,
-        FAITHFULNESS: answer.faithfulness,
-        ERROR_KINDS: list(answer.error_kinds) or None,
+        qa_record.UNSUPPORTED_SPANS: None
+        if ranges is None
+        else [asdict(part.chars) | {"kind": part.kind} for part in ranges],
+        qa_record.LABEL_GROUP: answer.group,
+        qa_record.ANSWER_SUPPORTED: answer.answer_supported,
+        qa_record.FAITHFULNESS: answer.faithfulness,
+        qa_record.ERROR_KINDS: list(answer.error_kinds) or None,
         "split": answer.split,
     }

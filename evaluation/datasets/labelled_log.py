@@ -111,20 +111,16 @@ def _labels(row: DataRow, record: QARecord) -> list[tuple[CharRange, DataRow]]:
 
 def _with_gold(row: DataRow, record: QARecord) -> LabelledAnswer | str:
     labels, count = _labels(row, record), len(record.passages)
-    kept = [(span, gold, label) for span, label in labels if (gold := _gold_passages(label, count))]
+    kept = [(span, frozenset(gold), label) for span, label in labels if (gold := _gold_passages(label, count))]
     if not kept:
         return "no_gold_passage"
     spans, golds, kept_labels = zip(*kept, strict=True)
     evidence = tuple(_gold_evidence(label, record) for label in kept_labels)
-    return LabelledAnswer(
-        replace(record, target_spans=spans), tuple(map(frozenset, golds)), evidence if all(evidence) else ()
-    )
+    return LabelledAnswer(replace(record, target_spans=spans), golds, evidence if all(evidence) else ())
 
 
 def _gold_passages(label: DataRow, count: int) -> list[int]:
-    if label.fields.get("gold_passages") is None:
-        return []
-    numbers = label.integers("gold_passages")
+    numbers = [] if label.fields.get("gold_passages") is None else label.integers("gold_passages")
     if any(not 0 <= number < count for number in numbers):
         should = f"should be 0-based numbers below the row's {count} passages, was: {numbers}"
         raise label.error("gold_passages", should)
@@ -298,14 +294,13 @@ def _marked_answer(record: QARecord, task: MarkedTask) -> JudgedAnswer | str:
     if any(chars.char_end > length for chars, _ in task.marks):
         return "span_out_of_range"
     labels: dict[CharRange, set[str]] = {}
-    for chars, label in task.marks:
+    for chars, label in sorted(task.marks):
         labels.setdefault(chars, set()).add(label)
-    spans = tuple(sorted(labels))
-    judged = tuple(span for span in spans if labels[span] in ({Support.SUPPORTED}, {Support.UNSUPPORTED}))
+    judged = tuple(span for span, own in labels.items() if own in ({Support.SUPPORTED}, {Support.UNSUPPORTED}))
     if not judged:
         return "no_verdict"
     unsupported = tuple(UnsupportedRange(span) for span in judged if labels[span] == {Support.UNSUPPORTED})
-    return JudgedAnswer(replace(record, target_spans=spans), unsupported, judged)
+    return JudgedAnswer(replace(record, target_spans=tuple(labels)), unsupported, judged)
 
 
 def _task(row: int, ids: DataRow, texts: DataRow, marks: Sequence[_Label | None]) -> MarkedTask | SkippedRow:

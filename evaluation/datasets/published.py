@@ -6,7 +6,7 @@ ALCE's answers cite documents, which nobody judged. Of RAGTruth, MTRAG, SummEdit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from json import dumps
 from pathlib import Path
 from statistics import fmean
@@ -75,19 +75,17 @@ def load_quotesum(path: Path) -> LabelledDataset:
 
     def passages(row: DataRow) -> Mapping[int, Passage]:
         texts = {number: row.text(f"source{number}") for number in range(1, 9)}
-        titles = {number: row.text(f"title{number}") or None for number, text in texts.items() if text}
-        return {number: Passage(texts[number], title, f"source{number}") for number, title in titles.items()}
+        given = [(number, text) for number, text in texts.items() if text]
+        return {number: Passage(text, row.text(f"title{number}") or None, f"source{number}") for number, text in given}
 
     return _load_marked(path, passages, kind="source", id_field="unique_id")
 
 
 def load_veri_gran(path: Path) -> LabelledDataset:
     """The answers of a VERI-GRAN ``.jsonl`` file; a passage is a sentence, and the answer is the whole summary."""
-
-    def passages(row: DataRow) -> Mapping[int, Passage]:
-        return dict(enumerate(map(Passage, row.texts("passages")), start=1))
-
-    return _load_marked(path, passages, kind="sentence")
+    return _load_marked(
+        path, lambda row: dict(enumerate(map(Passage, row.texts("passages")), start=1)), kind="sentence"
+    )
 
 
 def _load_marked(
@@ -213,8 +211,6 @@ def _selected(output: DataRow, passages: Sequence[DataRow]) -> Iterator[PassageR
 
 
 _MARKER = re.compile(r"\s*\[\s*\d{1,9}(?:\s*[,;]\s*\d{1,9})*\s*\]")
-_NUMBER = re.compile(r"\d+")
-_END_OF_TURN = "<|im_end|>"
 
 
 def load_alce(path: Path) -> LabelledDataset:
@@ -232,11 +228,11 @@ def _alce_answer(row: DataRow) -> Sequence[LabelledAnswer] | str:
     if isinstance(row.fields.get("output"), list):
         raise row.error("output", "should be one string, was a list; write each sample of the answer as a separate row")
     first_line = row.text("output").strip().split("\n")[0]
-    answer, sentences = remove_citations(first_line.replace(_END_OF_TURN, "").strip())
+    answer, sentences = remove_citations(first_line.replace("<|im_end|>", "").strip())
     if not sentences:
         return "empty_answer"
     passages = tuple(document.passage(_document_id(document)) for document in documents)
-    if not _have_text(passages):
+    if not any(passage.text.strip() for passage in passages):
         return "no_passages"
     spans, citations = zip(*sentences, strict=True)
     record = QARecord(str(row.row), question, passages, answer, row.source, target_spans=spans)
@@ -246,10 +242,6 @@ def _alce_answer(row: DataRow) -> Sequence[LabelledAnswer] | str:
 def _document_id(document: DataRow) -> str | None:
     number = document.fields.get("id")
     return str(number) if isinstance(number, int) else document.optional_text("id")
-
-
-def _have_text(passages: Sequence[Passage]) -> bool:
-    return any(passage.text.strip() for passage in passages)
 
 
 def remove_citations(cited: str) -> tuple[str, list[tuple[CharRange, tuple[int, ...]]]]:
@@ -263,7 +255,7 @@ def remove_citations(cited: str) -> tuple[str, list[tuple[CharRange, tuple[int, 
     markers = []
     for match in _MARKER.finditer(cited):
         text = (text + cited[position : match.start()]).lstrip()
-        markers.append((len(text), [int(number) - 1 for number in _NUMBER.findall(match.group())]))
+        markers.append((len(text), [int(number) - 1 for number in re.findall(r"\d+", match.group())]))
         position = match.end()
     text = (text + cited[position:]).lstrip()
     sentences = whole_sentences(text)
@@ -319,16 +311,13 @@ def _source(row: DataRow) -> _Source:
 
 def _numbered(info: DataRow) -> Iterator[Passage]:
     if isinstance(info.fields["passages"], list):
-        for number, text in enumerate(info.texts("passages"), start=1):
-            yield Passage(text, passage_id=str(number))
-        return
-    whole = info.text("passages")
-    marks = list(_PASSAGE.finditer(whole))
-    if not marks or whole[: marks[0].start()].strip():
-        yield Passage(whole, passage_id="1")
-        return
-    for mark, end in zip(marks, [*(mark.start() for mark in marks[1:]), len(whole)], strict=True):
-        yield Passage(whole[mark.end() : end].strip(), passage_id=mark.group(1))
+        texts: Iterable[tuple[object, str]] = enumerate(info.texts("passages"), start=1)
+    else:
+        first, *rest = _PASSAGE.split(info.text("passages"))
+        is_whole = not rest or first.strip()
+        numbered = zip(rest[::2], map(str.strip, rest[1::2]), strict=True)
+        texts = [(1, info.text("passages"))] if is_whole else numbered
+    return (Passage(text, passage_id=str(number)) for number, text in texts)
 
 
 def _record_passages(record: Mapping[str, object]) -> Iterator[Passage]:
@@ -338,13 +327,13 @@ def _record_passages(record: Mapping[str, object]) -> Iterator[Passage]:
         if isinstance(value, list) and value and all(isinstance(item, dict) for item in value)
     }
     if rest := {name: value for name, value in record.items() if name not in lists}:
-        yield Passage("\n".join(_lines(rest, "")), passage_id="record")
+        yield Passage("\n".join(_lines(rest)), passage_id="record")
     for name, items in lists.items():
         for number, item in enumerate(items, start=1):
-            yield Passage("\n".join(_lines(item, "")), f"{name} {number}", f"{name} {number}")
+            yield Passage("\n".join(_lines(item)), f"{name} {number}", f"{name} {number}")
 
 
-def _lines(record: Mapping[str, object], path: str) -> Iterator[str]:
+def _lines(record: Mapping[str, object], path: str = "") -> Iterator[str]:
     """One line per value; the names of nested objects precede those of their members."""
     for name, value in record.items():
         if isinstance(value, dict):
@@ -361,7 +350,7 @@ def _ragtruth_answer(row: DataRow, sources: Mapping[str, _Source]) -> Sequence[J
     if source is None:
         return "no_source"
     task, question, passages = source
-    if not _have_text(passages):
+    if not any(passage.text.strip() for passage in passages):
         return "no_passages"
     unsupported = []
     for label in labels:
@@ -403,7 +392,7 @@ def _mtrag_answer(row: DataRow) -> Sequence[JudgedAnswer] | str:
         raise row.error("conversation", "should end with a turn of the user, does not")
     if not answer.strip():
         return "empty_answer"
-    if not _have_text(passages):
+    if not any(passage.text.strip() for passage in passages):
         return "no_passages"
     if not grades:
         return "not_judged"

@@ -242,9 +242,6 @@ def rank_correlation(scores: Sequence[float], grades: Sequence[float], row_count
     return _estimate(float(spearman(np.ones((1, len(scores))))[0]), spearman(row_counts.astype(np.float64)))
 
 
-_BINS = 10
-
-
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
     """Items with neighbouring scores: their number, their mean score and the share of them that is marked, 0 to 1."""
@@ -276,7 +273,7 @@ def reliability(
     if not scores:
         return None
     values, marks = np.asarray(scores, dtype=np.float64), np.asarray(marked, dtype=np.float64)
-    parts = np.array_split(np.argsort(values, kind="stable"), min(_BINS, len(values)))
+    parts = np.array_split(np.argsort(values, kind="stable"), min(10, len(values)))
     owners, size = np.asarray(rows, dtype=np.intp), row_counts.shape[1]
     of_bins = [np.bincount(owners[part], weights=values[part] - marks[part], minlength=size) for part in parts]
     gaps = np.stack(of_bins, axis=1)
@@ -351,19 +348,10 @@ def write_json(path: Path, value: object) -> None:
         file.write((json.dumps(value, indent=2, ensure_ascii=False, default=asdict) + "\n").encode())
 
 
-def skip_remarks(skipped: Sequence[SkippedRow]) -> list[str]:
-    """One line per reason, with the number of rows."""
-    return _remarks(skipped, "skipped")
-
-
-def failure_remarks(failed: Sequence[FailedRow], *, consequence: str, method: str = "") -> list[str]:
-    """One line per reason, with the number of rows of the method and what happens to them."""
-    return [f"{method}: {line}" if method else line for line in _remarks(failed, f"failed and {consequence}")]
-
-
-def _remarks(rows: Sequence[SkippedRow | FailedRow], what: str) -> list[str]:
+def row_remarks(rows: Sequence[SkippedRow | FailedRow], what: str = "skipped", *, before: str = "") -> list[str]:
+    """One line per reason: the text ``before`` it, the number of rows, and what happened to them."""
     counts = Counter(row.reason for row in rows)
-    return [f"{count} rows {what}: {one_line(reason)}" for reason, count in sorted(counts.items())]
+    return [f"{before}{count} rows {what}: {one_line(reason)}" for reason, count in sorted(counts.items())]
 
 
 def data_digest(path: Path, dataset: str) -> str:

@@ -21,7 +21,7 @@ from attribeam.evaluation.measures import (
     Interval,
     RowBootstrap,
     interval_cell,
-    skip_remarks,
+    row_remarks,
     text_table,
     visible,
 )
@@ -40,9 +40,6 @@ def shown(answers: Sequence[LabelledAnswer], what: str = "evaluate", unit: str =
     return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit=unit, disable=None))
 
 
-_TIE = 1e-9
-
-
 def span_credit(passage_scores: Sequence[float], gold: Collection[int]) -> float:
     """The probability in [0, 1] that a passage drawn from those with the highest score is a gold passage.
 
@@ -55,7 +52,7 @@ def span_credit(passage_scores: Sequence[float], gold: Collection[int]) -> float
 def best_passages(passage_scores: Sequence[float]) -> list[int]:
     """The passages with the highest score, equal to one part in 10^9, ascending; none if no score is positive."""
     best = max(passage_scores, default=0.0)
-    return [index for index, score in enumerate(passage_scores) if score >= best * (1 - _TIE)] if best > 0 else []
+    return [index for index, score in enumerate(passage_scores) if score >= best * (1 - 1e-9)] if best > 0 else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +84,6 @@ def highlight_overlap(
     return HighlightOverlap(common / len(marked) if marked else 0.0, common / len(covered) if covered else 0.0)
 
 
-_SHARE_OF_BEST = 0.5
-
-
 def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage]) -> tuple[PassageRange, ...]:
     """The sentences in the best sentence's passage that reach at least half of its score.
 
@@ -106,8 +100,8 @@ def best_sentences(evidence: Sequence[EvidencePiece], passages: Sequence[Passage
     if not scores:
         return ()
     best = min(scores, key=lambda sentence: (-scores[sentence], sentence))
-    least = _SHARE_OF_BEST * scores[best]
-    return tuple(sorted(key for key in scores if key.passage_index == best.passage_index and scores[key] >= least))
+    enough = (key for key in scores if key.passage_index == best.passage_index and 2 * scores[key] >= scores[best])
+    return tuple(sorted(enough))
 
 
 @dataclass(slots=True)
@@ -321,18 +315,15 @@ def _ahead(
     return 100 * sum(difference) / spans, bootstrap.interval(difference)
 
 
-_HIGHLIGHT_HEADER = ("recall %", "precision %", "F1 %", "95% interval", "vs words", "95% interval")
-_HEADER = ("method", "accuracy %", "95% interval", "vs words", "95% interval", "nothing found")
-
-
 def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, title: str) -> str:
     """The figures of all methods, one line each, between a title and remarks."""
     lines = [(score.method, *accuracy_cells(score), str(score.spans_without_evidence)) for score in scores]
-    parts = [one_line(title), text_table(_HEADER, lines)]
+    compared = ("95% interval", "vs words", "95% interval")
+    parts = [one_line(title), text_table(("method", "accuracy %", *compared, "nothing found"), lines)]
     for name in ("highlights", "sentences"):
         if pairs := [(score.method, overlap) for score in scores if (overlap := getattr(score, name)) is not None]:
             cells = [(method, *_overlap_cells(overlap)) for method, overlap in pairs]
-            parts.append(text_table((name, *_HIGHLIGHT_HEADER), cells))
+            parts.append(text_table((name, "recall %", "precision %", "F1 %", *compared), cells))
     if any(score.ms_per_span is not None for score in scores):
         costs = [(score.method, *map(_number, (score.ms_per_span, score.peak_memory_mib))) for score in scores]
         parts.append(text_table(("cost", "ms per span", "peak memory MiB"), costs))
@@ -340,26 +331,17 @@ def comparison_table(scores: Sequence[MethodScore], remarks: Sequence[str], *, t
 
 
 def accuracy_cells(score: MethodScore) -> tuple[str, ...]:
-    ahead = difference_cells(score.difference_to_words, score.difference_interval)
-    return (f"{score.passage_accuracy:.1f}", interval_cell(score.interval), *ahead)
+    ahead, interval = _number(score.difference_to_words, "+"), interval_cell(score.difference_interval, sign="+")
+    return (_number(score.passage_accuracy), interval_cell(score.interval), ahead, interval)
 
 
 def _overlap_cells(score: HighlightScore) -> tuple[str, ...]:
-    ahead = difference_cells(score.f1_difference_to_words, score.f1_difference_interval)
-    return (*map(_number, (score.recall, score.precision, score.f1)), interval_cell(score.f1_interval), *ahead)
+    ahead, interval = _number(score.f1_difference_to_words, "+"), interval_cell(score.f1_difference_interval, sign="+")
+    return (*map(_number, (score.recall, score.precision, score.f1)), interval_cell(score.f1_interval), ahead, interval)
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.1f}"
-
-
-def difference_cells(difference: float | None, interval: Interval | None) -> tuple[str, str]:
-    return "" if difference is None else f"{difference:+.1f}", interval_cell(interval, sign="+")
-
-
-_MOST_SKIPPED_LINES = 20
-_FALLBACK = "decided by isolated evidence, because they have no other"
-_STRICT = "left without evidence, because all of it is isolated"
+def _number(value: float | None, sign: str = "") -> str:
+    return "" if value is None else f"{value:{sign}.1f}"
 
 
 def comparison_remarks(
@@ -367,13 +349,14 @@ def comparison_remarks(
 ) -> list[str]:
     """What was skipped, and which spans and rows of each method count in a way of their own."""
     remarks = [f"skipped row {skip.row}: {skip.reason}" for skip in skipped]
-    if len(skipped) > _MOST_SKIPPED_LINES:
-        remarks = skip_remarks(skipped)
+    if len(skipped) > 20:
+        remarks = row_remarks(skipped)
     if single_passage_spans:
         remarks.append(f"{single_passage_spans} spans have only one passage to choose from")
     for score in scores:
         if score.isolated_spans:
-            how = _STRICT if strict_isolation else _FALLBACK
+            without = "left without evidence, because all of it is isolated"
+            how = without if strict_isolation else "decided by isolated evidence, because they have no other"
             remarks.append(f"{score.method}: {score.isolated_spans} of {score.spans} spans {how}")
         if score.failed_rows:
             reasons = ", ".join(sorted({failed.reason for failed in score.failed_rows}))

@@ -22,10 +22,10 @@ from attribeam.evaluation.measures import (
     FailedRow,
     Interval,
     RowBootstrap,
-    failure_remarks,
     interval_cell,
     percentile_interval,
     row_draws,
+    row_remarks,
     text_table,
 )
 from attribeam.evaluation.measures.accuracy import best_passages
@@ -84,12 +84,11 @@ class NliModel:
 
     def _row(self, premise: str, statement: str) -> Row:
         tokenizer, longest = self._classifier.tokenizer, self._classifier.longest
-        whole: Row = tokenizer(premise, statement, verbose=False)
-        if len(whole["input_ids"]) <= longest:
-            return whole
-        self.cut_claims += 1
-        cut: Row = tokenizer(premise, statement, truncation=True, max_length=longest)
-        return cut
+        row: Row = tokenizer(premise, statement, verbose=False)
+        if len(row["input_ids"]) > longest:
+            self.cut_claims += 1
+            row = tokenizer(premise, statement, truncation=True, max_length=longest)
+        return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +102,6 @@ class CitationCounts:
     supported: int
     citations: int
     needed: int
-
-    @property
-    def recall(self) -> float:
-        return self.supported / self.sentences
-
-    @property
-    def precision(self) -> float:
-        return self.needed / self.citations if self.citations else 0.0
 
 
 MOST_CITATIONS = 3
@@ -129,9 +120,10 @@ def citation_counts(
     citation of a passage that does not exist, is not supported, and its citations are not counted.
     """
 
+    shown = [f"Title: {part.title}\n{part.text}" if part.title else part.text for part in passages]
+
     def entailed(sentences: Sequence[CitingSentence]) -> list[bool]:
-        premises = ["\n".join(_shown(passages[index]) for index in cited) for _, cited in sentences]
-        return model.entails([(premise, text) for premise, (text, _) in zip(premises, sentences, strict=True)])
+        return model.entails([("\n".join(shown[index] for index in cited), text) for text, cited in sentences])
 
     judged = [
         (text, cited[:most_citations])
@@ -152,10 +144,6 @@ def citation_counts(
     )
 
 
-def _shown(passage: Passage) -> str:
-    return f"Title: {passage.title}\n{passage.text}" if passage.title else passage.text
-
-
 @dataclass(frozen=True, slots=True)
 class CitationScore:
     """Means over answers in percent; ``f1`` is the harmonic mean of the two means, and intervals are over answers."""
@@ -170,8 +158,9 @@ class CitationScore:
 
 
 def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> CitationScore:
-    shares = np.array([(answer.recall, answer.precision) for answer in counts])
-    recalls, precisions = (np.append(own.mean(), row_counts @ own / len(counts)) for own in shares.T.copy())
+    precise = [answer.needed / answer.citations if answer.citations else 0.0 for answer in counts]
+    shares = np.array([[answer.supported / answer.sentences for answer in counts], precise])
+    recalls, precisions = (np.append(own.mean(), row_counts @ own / len(counts)) for own in shares)
     both = recalls + precisions
     f1 = np.divide(2 * recalls * precisions, both, out=np.zeros_like(both), where=both > 0)
     return CitationScore(
@@ -185,7 +174,6 @@ def citation_score(counts: Sequence[CitationCounts], row_counts: Counts) -> Cita
     )
 
 
-SELF_CITATION = "self-citation"
 CITING_METHODS = ("hss-avg", "cci", "attn-union", "words")
 """The default methods: those of the paper's table, and ``words``."""
 _THRESHOLDS: Mapping[str, float] = {"hss-avg": 0.55, "hss-avg-dep": 0.55}
@@ -222,7 +210,7 @@ def run_citations(
     A method cites the passages whose score exceeds its threshold, highest score first: 0.55 for the cosines of
     ``hss-avg``, 0 for all others (Section 4.4 of the paper).
     """
-    tallies = tuple(CitationTally(name) for name in (SELF_CITATION, *(method.name for method in methods)))
+    tallies = tuple(CitationTally(name) for name in ("self-citation", *(method.name for method in methods)))
     for labelled in answers:
         context = LabelledContext(labelled, models)
         texts = [span.of(labelled.record.answer) for span in labelled.spans]
@@ -271,45 +259,37 @@ def citation_table(title: str, rows: Sequence[CitationRow], remarks: Sequence[st
         figures = ((of.recall, of.recall_interval), (of.precision, of.precision_interval), (of.f1, of.f1_interval))
         cells = [cell for value, limits in figures for cell in (f"{value:.1f}", interval_cell(limits))]
         lines.append((row.method, *cells, f"{of.citations_a_sentence:.2f}"))
-        consequence = "count as answers without citations"
-        failures += failure_remarks(row.failed_rows, consequence=consequence, method=row.method)
+        consequence = "failed and count as answers without citations"
+        failures += row_remarks(row.failed_rows, consequence, before=f"{row.method}: ")
     return "\n".join([one_line(title), text_table(header, lines), *map(one_line, remarks), *failures])
 
 
-class TargetAnswers:
-    """The answers of a data set with the chosen spans, produced lazily.
+def target_answers(
+    answers: Iterable[LabelledAnswer], model: LanguageModel, *, spans: SpanChoice, source: AnswerChoice
+) -> Iterator[LabelledAnswer | SkippedRow]:
+    """The answers of a data set with the chosen spans.
 
-    ``skipped`` are those left out so far: refused by the model, empty, or without a context-sensitive token.
+    Those that the model refuses, that are empty, or that have no context-sensitive token are skipped with the reason.
     """
 
-    def __init__(
-        self, answers: Iterable[LabelledAnswer], model: LanguageModel, *, spans: SpanChoice, source: AnswerChoice
-    ) -> None:
-        self._answers, self._model, self._spans, self._source = answers, model, spans, source
-        self.skipped: list[SkippedRow] = []
-
-    def __iter__(self) -> Iterator[LabelledAnswer]:
-        for labelled in self._answers:
-            try:
-                target = self._target(labelled)
-            except RowFault as fault:
-                target = str(fault.reason)
-            if isinstance(target, str):
-                self.skipped.append(SkippedRow(labelled.record.source.source_row, target))
-            else:
-                yield target
-
-    def _target(self, labelled: LabelledAnswer) -> LabelledAnswer | str:
+    def target(labelled: LabelledAnswer) -> LabelledAnswer | str:
         record = labelled.record
-        if self._source is AnswerChoice.GENERATED:
-            record = replace(record, answer=self._model.generate(record), target_spans=None)
+        if source is AnswerChoice.GENERATED:
+            record = replace(record, answer=model.generate(record), target_spans=None)
             if not record.answer:
                 return "empty_answer"
-        if self._spans is SpanChoice.LABELLED:
+        if spans is SpanChoice.LABELLED:
             return labelled
-        context = LanguageContext(record, self._model)
-        spans = sensitive_spans(context.divergences, context.encoded.response_chars)
-        return LabelledAnswer(replace(record, target_spans=spans)) if spans else "no_context_sensitive_token"
+        context = LanguageContext(record, model)
+        sensitive = sensitive_spans(context.divergences, context.encoded.response_chars)
+        return LabelledAnswer(replace(record, target_spans=sensitive)) if sensitive else "no_context_sensitive_token"
+
+    for labelled in answers:
+        try:
+            outcome = target(labelled)
+        except RowFault as fault:
+            outcome = str(fault.reason)
+        yield SkippedRow(labelled.record.source.source_row, outcome) if isinstance(outcome, str) else outcome
 
 
 RANDOM_DRAWS = 3
@@ -343,16 +323,22 @@ class DropScore:
 
 
 def run_drops(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer | SkippedRow], methods: Sequence[LabMethod], models: LoadedModels
 ) -> tuple[tuple[DropTally, ...], tuple[SkippedRow, ...]]:
-    """Run every method on every answer; answers that the language model refuses count for no method and come second."""
-    tallies, skipped = tuple(DropTally(method.name) for method in methods), []
+    """Run every method on every answer; those skipped before or refused by the language model count for no method.
+
+    They come second, the refused ones last.
+    """
+    tallies, skipped, refused = tuple(DropTally(method.name) for method in methods), list[SkippedRow](), []
     for labelled in answers:
+        if isinstance(labelled, SkippedRow):
+            skipped.append(labelled)
+            continue
         context = LabelledContext(labelled, models)
         try:
             context.once(language_of).read_whole()
         except RowFault as fault:
-            skipped.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
+            refused.append(SkippedRow(labelled.record.source.source_row, str(fault.reason)))
             continue
         for method, tally in zip(methods, tallies, strict=True):
             try:
@@ -363,7 +349,7 @@ def run_drops(
             tally.spans.append(len(drops))
             tally.drops.append(sum(drop for drop in drops if drop is not None))
             tally.spans_without_passage += drops.count(None)
-    return tallies, tuple(skipped)
+    return tallies, (*skipped, *refused)
 
 
 def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
@@ -413,5 +399,5 @@ def drop_table(title: str, rows: Sequence[DropScore], remarks: Sequence[str]) ->
     for row in rows:
         drop, interval = f"{row.log_probability_drop:.2f}", interval_cell(row.interval, digits=2)
         lines.append((row.method, drop, interval, str(row.spans_without_passage)))
-        failures += failure_remarks(row.failed_rows, consequence="count as a drop of 0", method=row.method)
+        failures += row_remarks(row.failed_rows, "failed and count as a drop of 0", before=f"{row.method}: ")
     return "\n".join([one_line(title), text_table(header, lines), *remarks, *failures])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from attribeam.attribution.answers.parsed_answer import whole_sentences
-from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer
 from attribeam.evaluation.measures import (
     Counts,
     Estimate,
@@ -83,10 +83,6 @@ class JudgedParts:
     @property
     def text(self) -> str:
         return self.answer.record.answer
-
-    @property
-    def marks(self) -> tuple[UnsupportedRange, ...]:
-        return self.answer.unsupported or ()
 
 
 def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> JudgedParts:
@@ -218,21 +214,12 @@ def group_figures(parts: Sequence[JudgedParts], *, draws: int, seed: int) -> tup
     )
 
 
-class _Span(NamedTuple):
-    """One audited span: its numbers, and whether at least half of its visible characters are marked."""
-
-    mass: float
-    flag: float
-    is_marked: bool
-
-
-def _spans(parts: JudgedParts) -> Iterator[_Span]:
-    """The spans of which people looked at some character."""
+def _spans(parts: JudgedParts) -> Iterator[tuple[float, float, bool]]:
+    """Mass and flag of the spans of which people looked at some character, and whether they marked half or more."""
     marked = dict(zip(parts.characters, parts.marked or (False,) * len(parts.characters), strict=True))
     for span in parts.evidence:
         if own := [marked[position] for position in visible([span.chars], parts.text) if position in marked]:
-            flag = flag_order(span.support, span.measured_mass)
-            yield _Span(span.measured_mass, flag, 2 * sum(own) >= len(own))
+            yield span.measured_mass, flag_order(span.support, span.measured_mass), 2 * sum(own) >= len(own)
 
 
 def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupFigures:
@@ -240,32 +227,32 @@ def _figures(group: str, parts: Sequence[JudgedParts], counts: Counts) -> GroupF
     marked, spans = [part.marked for part in parts], [[*_spans(part)] for part in parts]
     is_marked = [part.is_marked if part.marked is None else any(part.marked) for part in parts]
     of_answers = [not flag for flag in is_marked], range(len(parts)), counts
-    placed = [(row, span) for row, own in enumerate(spans) for span in own if None not in marked]
-    of_spans = [not span.is_marked for _, span in placed], [row for row, _ in placed], counts
-    kinds = {mark.kind for part in parts for mark in part.marks if mark.kind is not None}
+    placed = [(row, *span) for row, own in enumerate(spans) for span in own if None not in marked]
+    of_spans = [not span_is_marked for *_, span_is_marked in placed], [row for row, *_ in placed], counts
+    levels = []
+    for level, own in calls.items():
+        pairs = [(bool(call.answer), mark) for call, mark in zip(own, is_marked, strict=True)]
+        answers = f1_figures([(call and mark, call, mark) for call, mark in pairs], counts)
+        levels.append(LevelFigures(level, part_verdicts([call.characters for call in own], marked, counts), answers))
+    kinds = {mark.kind for part in parts for mark in part.answer.unsupported or () if mark.kind is not None}
     return GroupFigures(
         group=group,
         answers=len(parts),
         marked_answers=sum(is_marked),
-        levels=tuple(_level_figures(level, own, is_marked, marked, counts) for level, own in calls.items()),
-        answer_mass=auroc([min((span.mass for span in own), default=1.0) for own in spans], *of_answers),
-        answer_flag=auroc([min((span.flag for span in own), default=_CLEAN) for own in spans], *of_answers),
-        span_mass=auroc([span.mass for _, span in placed], *of_spans),
-        span_flag=auroc([span.flag for _, span in placed], *of_spans),
+        levels=tuple(levels),
+        answer_mass=auroc([min((mass for mass, _, _ in own), default=1.0) for own in spans], *of_answers),
+        answer_flag=auroc([min((flag for _, flag, _ in own), default=_CLEAN) for own in spans], *of_answers),
+        span_mass=auroc([mass for _, mass, _, _ in placed], *of_spans),
+        span_flag=auroc([flag for _, _, flag, _ in placed], *of_spans),
         kinds=tuple(_kind_recall(kind, parts, calls) for kind in sorted(kinds)),
     )
 
 
-def _level_figures(
-    level: str, calls: Sequence[Calls], is_marked: Sequence[bool], marked: Marks, counts: Counts
-) -> LevelFigures:
-    pairs = [(bool(call.answer), mark) for call, mark in zip(calls, is_marked, strict=True)]
-    answers = f1_figures([(call and mark, call, mark) for call, mark in pairs], counts)
-    return LevelFigures(level, part_verdicts([call.characters for call in calls], marked, counts), answers)
-
-
 def _kind_recall(kind: str, parts: Sequence[JudgedParts], calls: Mapping[str, Sequence[Calls]]) -> KindRecall:
-    marked = [visible((mark.chars for mark in part.marks if mark.kind == kind), part.text) for part in parts]
+    marked = [
+        visible((mark.chars for mark in part.answer.unsupported or () if mark.kind == kind), part.text)
+        for part in parts
+    ]
     called = {
         level: [
             call

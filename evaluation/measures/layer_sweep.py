@@ -25,14 +25,22 @@ from attribeam.attribution.attention.capture import LayerCapture, observing
 from attribeam.attribution.attention.hidden_states import HiddenSimilarity, states_of_layers
 from attribeam.attribution.attention.reduction import CapturedRow, PendingRows, RowAttention, reduce_row
 from attribeam.attribution.evidence.union_results import SpanResult
-from attribeam.attribution.methods.method import LoadedModels, MethodSettings, required
+from attribeam.attribution.methods.method import LoadedModels, MethodSettings, PassageScore, required
 from attribeam.attribution.models import CONFIG_FILE
 from attribeam.attribution.models.model_directory import ModelDirectory, layer_types, layers_with_attention
-from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, SoftmaxOver
+from attribeam.attribution.options import ATTN_UNION, ATTN_UNION_DEP, MethodOptions, SoftmaxOver
 from attribeam.attribution.prompts.token_offsets import merge_windows, windows_or_whole
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.measures import FOLDS, Interval, RowBootstrap, interval_cell, source_folds, text_table
+from attribeam.evaluation.measures import (
+    FOLDS,
+    Estimate,
+    Interval,
+    RowBootstrap,
+    interval_cell,
+    source_folds,
+    text_table,
+)
 from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
 from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
 from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
@@ -100,23 +108,25 @@ def sweep(
     The model must be loaded up to the highest layer (``ModelOptions.loaded_layers``), and all must have attention; it
     is a ``ValueError`` otherwise, or without a point.
     """
-    model = required(models.attention, "attention model")
-    union = model.union_settings(settings.union_options(method))
-    layers, top_k = {point.layer for point in points}, max((point.top_k for point in points), default=0)
-
-    def results(context: LabelledContext) -> _Results[SensitivityPoint]:
-        count = len(context.record.passages)
-        of_layers = attribute_layers(context.model, context.encoded, count, layers=layers, top_k=top_k)
-        for point in points:
-            tokens = first_columns(of_layers[point.layer], point.top_k)
-            at_point = union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)
-            yield point, results_of_union(context, tokens, at_point, passage_score=settings.passage_score)
-
-    return _tally_points((replace(answer, gold_evidence=()) for answer in answers), models, points, results)
+    union = required(models.attention, "attention model").union_settings(settings.union_options(method))
+    at = {
+        point: (point.layer, union.replaced(top_k=point.top_k, isolation_tau=point.isolation_tau)) for point in points
+    }
+    bare = (replace(answer, gold_evidence=()) for answer in answers)
+    return _tally_points(bare, models, points, lambda context: _of_attention(context, at, settings.passage_score))
 
 
-def first_columns(tokens: TokenAttribution, top_k: int) -> TokenAttribution:
-    return replace(tokens, top_columns=tokens.top_columns[:, :top_k], top_scores=tokens.top_scores[:, :top_k])
+def _of_attention(
+    context: LabelledContext, at: Mapping[_Point, tuple[int, MethodOptions]], rule: PassageScore
+) -> _Results[_Point]:
+    """What each point finds at its layer and under its options; all share one forward pass."""
+    layers, top_k = {layer for layer, _ in at.values()}, max((options.top_k for _, options in at.values()), default=0)
+    count = len(context.record.passages)
+    of_layers = attribute_layers(context.model, context.encoded, count, layers=layers, top_k=top_k)
+    for point, (layer, options) in at.items():
+        tokens, kept = of_layers[layer], options.top_k
+        first = replace(tokens, top_columns=tokens.top_columns[:, :kept], top_scores=tokens.top_scores[:, :kept])
+        yield point, results_of_union(context, first, options, passage_score=rule)
 
 
 SWEPT = (ATTN_UNION, ATTN_UNION_DEP, "hss-union", "hss-union-dep")
@@ -135,13 +145,6 @@ def run_at_layers(
     return (*sweep_layers(kept, swept, models).values(), *(run_methods(kept, others, models) if others else ()))
 
 
-def swept_layers(model: AttentionModel, method: LabMethod) -> Sequence[int]:
-    """The layers at which ``method`` can run: those with attention, or all and 0, the embeddings."""
-    if isinstance(method, HiddenUnion):
-        return range(model.layer_count + 1)
-    return layers_with_attention(layer_types(model.network.config))
-
-
 def sweep_layers(
     answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
 ) -> dict[AtLayer, MethodTally]:
@@ -154,27 +157,26 @@ def sweep_layers(
     if not {method.name for method in methods} <= {*SWEPT}:
         raise ValueError(f"methods of a sweep should be some of {', '.join(SWEPT)}")
     attention_layers = layers_with_attention(layer_types(model.network.config))
+    all_layers = range(model.layer_count + 1)  # 0 are the embeddings
     unions = [method for method in methods if isinstance(method, ScoredUnion)]
+    merged = {union.name: model.union_settings(union.settings.union_options(union.name)) for union in unions}
+    at = {AtLayer(name, layer): (layer, own) for name, own in merged.items() for layer in attention_layers}
     of_states = [method for method in methods if isinstance(method, HiddenUnion)]
 
     def results(context: LabelledContext) -> _Results[AtLayer]:
         row, count = context.encoded, len(context.record.passages)
-        if unions:
-            options = [context.settings_in_force(union.settings.union_options(union.name)) for union in unions]
-            top_k = max(option.top_k for option in options)
-            for layer, tokens in attribute_layers(model, row, count, layers=attention_layers, top_k=top_k).items():
-                for union, option in zip(unions, options, strict=True):
-                    kept, rule = first_columns(tokens, option.top_k), union.settings.passage_score
-                    yield AtLayer(union.name, layer), results_of_union(context, kept, option, passage_score=rule)
+        for union in unions[:1]:
+            yield from _of_attention(context, at, union.settings.passage_score)
         if of_states:
-            layers = range(model.layer_count + 1)
-            states = [states_of_layers(model.network, part.token_ids, layers=layers) for part in windows_or_whole(row)]
-            for layer in layers:
+            parts = windows_or_whole(row)
+            states = [states_of_layers(model.network, part.token_ids, layers=all_layers) for part in parts]
+            for layer in all_layers:
                 similarity = HiddenSimilarity([state[layer] for state in states], encoded=row, passage_count=count)
                 for method in of_states:
                     yield AtLayer(method.name, layer), method.results_of(context, similarity)
 
-    points = [AtLayer(method.name, layer) for method in methods for layer in swept_layers(model, method)]
+    layers_of = {method.name: all_layers if isinstance(method, HiddenUnion) else attention_layers for method in methods}
+    points = [AtLayer(name, layer) for name, layers in layers_of.items() for layer in layers]
     return _tally_points(answers, models, points, results)
 
 
@@ -198,10 +200,9 @@ def attribute_layers(
         )
     if missing := sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config)))):
         raise ValueError(f"layers should have attention, but these have none: {missing}")
+    own = {model.layer: model.capture}
     captures = {
-        layer: model.capture
-        if layer == model.layer
-        else replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
+        layer: own.get(layer) or replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
         for layer in sorted(layers)
     }
     jobs = [(part, passage_count) for part in windows_or_whole(row)]
@@ -226,13 +227,12 @@ def _captured_layers(
 ) -> list[_ByLayer | RowFault]:
     """One pass that ends at the last layer; each row's attributions by layer, or its first layer's fault."""
     last = max(captures)
-    requests = {layer: capture.requests(jobs) for layer, capture in captures.items()}
+    requests = {layer: iter(capture.requests(jobs)) for layer, capture in captures.items() if layer != last}
     taken: dict[int, list[CapturedRow]] = {layer: [] for layer in captures}
 
     def observe(index: int, attention: RowAttention) -> None:
-        layer = index + 1
-        if layer in taken and layer != last:
-            taken[layer].append(reduce_row(attention, requests[layer][len(taken[layer])], top_k=top_k))
+        if (layer := index + 1) in requests:
+            taken[layer].append(reduce_row(attention, next(requests[layer]), top_k=top_k))
 
     with observing(observe):
         taken[last] = captures[last].take(jobs, layout=model.layout, top_k=top_k).captured
@@ -247,18 +247,8 @@ def _captured_layers(
 
 ROUNDS = 10
 LEAST_SOURCES = 10
-_ROUNDING = 1e-9
 _Numbers = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """An accuracy in percent by cross-validation: the mean of all rounds, the least and the most of one."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +257,8 @@ class Choice(Generic[_Point]):
 
     Attributes:
         accuracy: of the choice on the rows that it was made on; partly luck.
-        cross_validated: of choices on rows that they were not made on.
+        cross_validated: of choices on rows that they were not made on, the mean of all rounds, and the interval from
+            the least of one to the most.
         gain: the interval over rows of how much better than the usual setting the cross-validated choices are; it says
             more than the spread of the rounds, which share their rows.
         level: the settings that are behind the best of all by no more than a standard error, in the order given. The
@@ -276,15 +267,11 @@ class Choice(Generic[_Point]):
 
     setting: _Point
     accuracy: float
-    cross_validated: Spread
+    cross_validated: Estimate
     usual: _Point
     usual_accuracy: float
     gain: Interval
     level: tuple[_Point, ...]
-
-    @property
-    def is_gain(self) -> bool:
-        return self.gain.low > 0
 
 
 def choose(
@@ -328,7 +315,7 @@ def choose(
     return Choice(
         setting=settings[best],
         accuracy=_percent(table[best], sizes),
-        cross_validated=Spread(float(np.mean(accuracies)), min(accuracies), max(accuracies)),
+        cross_validated=Estimate(float(np.mean(accuracies)), Interval(min(accuracies), max(accuracies))),
         usual=settings[0],
         usual_accuracy=_percent(table[0], sizes),
         gain=RowBootstrap(spans, seed=seed).interval((np.mean(rounds, axis=0) - table[0]).tolist()),
@@ -353,7 +340,7 @@ def _level(table: _Numbers, sizes: _Numbers) -> _Flags:
     rows = behind.shape[1]
     spread = behind - behind.sum(1, keepdims=True) / sizes.sum() * sizes
     errors = np.sqrt((spread**2).sum(1) * rows / max(rows - 1, 1))
-    level: _Flags = behind.sum(1) <= errors * (1 + _ROUNDING)
+    level: _Flags = behind.sum(1) <= errors * (1 + 1e-9)
     return level
 
 
@@ -380,10 +367,6 @@ class LayerSearch:
     states: Choice[AtLayer] | None
     by_layer: Mapping[int, tuple[float | None, float | None, float | None]]
 
-    @property
-    def prefers_states(self) -> bool:
-        return self.states is not None and self.states.cross_validated.mean > self.attention.cross_validated.mean
-
 
 def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, parser: AnswerParser) -> LayerSearch:
     """Try all layers on the answers, which must have ``LEAST_SOURCES`` different questions.
@@ -393,16 +376,14 @@ def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, pars
     models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), lab_methods()
     spans = [len(answer.spans) for answer in answers]
     sources = [answer.record.question for answer in answers]
-
     usual = default_point(model, settings)
-    layers = swept_layers(model, available[ATTN_UNION_DEP])
+    layers = layers_with_attention(layer_types(model.network.config))
     top_ks, taus = {*TOP_KS, usual.top_k}, {*ISOLATION_TAUS, usual.isolation_tau}
     points = [SensitivityPoint(*point) for point in product(layers, top_ks, taus)]
     points.sort(key=lambda point: _distance(point, usual))
     tallies = sweep(shown(answers, "layers by attention", "row"), models, points, settings=settings)
     credits = {point: tally.credits for point, tally in tallies.items()}
     attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
-
     methods, middle = [available[name] for name in STATE_METHODS], model.layer_count // 2  # the paper's layer
     try:
         swept = sweep_layers(shown(answers, "layers by hidden states", "row"), methods, models)
@@ -412,14 +393,11 @@ def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, pars
     of_states = {at: swept[at].credits for at in order}
     # Hidden states of most layers find about as much, and the best of them is lucky: none is preferred for its layer.
     states = choose(of_states, layer_of=lambda _: None, spans=spans, sources=sources) if of_states else None
-
     total = sum(spans)
     accuracy = {point: 100 * sum(own) / total for point, own in credits.items()}
     as_usual = {layer: accuracy[replace(usual, layer=layer)] for layer in layers}
     best = {layer: max(own for point, own in accuracy.items() if point.layer == layer) for layer in layers}
-    by_states = {
-        at.layer: 100 * sum(own) / sum(spans) for at, own in of_states.items() if at.method == STATE_METHODS[0]
-    }
+    by_states = {at.layer: 100 * sum(own) / total for at, own in of_states.items() if at.method == STATE_METHODS[0]}
     numbers = sorted({*as_usual, *by_states})
     by_layer = {layer: (as_usual.get(layer), best.get(layer), by_states.get(layer)) for layer in numbers}
     return LayerSearch(attention, states, by_layer)
@@ -446,12 +424,8 @@ def search_lines(search: LayerSearch, rows: int) -> Iterator[str]:
     attention, states = search.attention, search.states
     usual, level = attention.usual, {*attention.level}
     level_states = {*states.level} if states is not None else set()
-    header = (
-        "layer",
-        f"{ATTN_UNION_DEP}, k {usual.top_k}, tau {usual.isolation_tau:g}",
-        f"best of {len(TOP_KS)} k and {len(ISOLATION_TAUS)} tau",
-        f"{STATE_METHODS[0]}, its states",
-    )
+    usually = f"{ATTN_UNION_DEP}, k {usual.top_k}, tau {usual.isolation_tau:g}"
+    best = f"best of {len(TOP_KS)} k and {len(ISOLATION_TAUS)} tau"
     lines = []
     for layer, accuracies in search.by_layer.items():
         is_level = (
@@ -461,17 +435,13 @@ def search_lines(search: LayerSearch, rows: int) -> Iterator[str]:
         )
         pairs = zip(accuracies, is_level, strict=True)
         lines.append((str(layer), *("" if acc is None else f"{acc:.1f} {'*' if mark else ' '}" for acc, mark in pairs)))
-    yield ""
-    yield f"sweep      passages found in percent on {rows} rows; layer 0 is the embeddings"
-    yield ""
-    yield from text_table(header, lines).split("\n")
-    yield "* level with the best of all, as far as these rows tell: behind by no more than a standard error"
-    yield ""
+    yield from ("", f"sweep      passages found in percent on {rows} rows; layer 0 is the embeddings", "")
+    yield from text_table(("layer", usually, best, f"{STATE_METHODS[0]}, its states"), lines).split("\n")
+    yield from ("* level with the best of all, as far as these rows tell: behind by no more than a standard error", "")
     yield from _choice_lines("attention", attention)
-    if states is not None:
-        yield from _choice_lines("states", states)
+    yield from () if states is None else _choice_lines("states", states)
     yield ""
-    if states is None or not search.prefers_states:
+    if states is None or states.cross_validated.value <= attention.cross_validated.value:
         yield f"best       attention: {attention.setting}"
     else:
         asked = f"--method {audit_name(states.setting.method)} --hidden-layer {states.setting.layer}"
@@ -479,10 +449,9 @@ def search_lines(search: LayerSearch, rows: int) -> Iterator[str]:
 
 
 def _choice_lines(name: str, choice: Choice[SensitivityPoint] | Choice[AtLayer]) -> Iterator[str]:
-    validated = choice.cross_validated
-    rounds = f"{validated.low:.1f} to {validated.high:.1f} in {ROUNDS} rounds of {FOLDS} folds"
-    ahead, interval = validated.mean - choice.usual_accuracy, interval_cell(choice.gain, sign="+")
-    gain = f"{ahead:+.1f} (95% interval {interval}){'' if choice.is_gain else ', which is not certain'}"
+    validated, spread = choice.cross_validated.value, interval_cell(choice.cross_validated.interval)
+    ahead, interval = validated - choice.usual_accuracy, interval_cell(choice.gain, sign="+")
+    gain = f"{ahead:+.1f} (95% interval {interval}){'' if choice.gain.low > 0 else ', which is not certain'}"
     yield f"{name:<11}{choice.setting}: {choice.accuracy:.1f} % on the rows that it was chosen on,"
-    yield f"{'':<11}{validated.mean:.1f} % by cross-validation ({rounds})"
+    yield f"{'':<11}{validated:.1f} % by cross-validation ({spread} in {ROUNDS} rounds of {FOLDS} folds)"
     yield f"{'':<11}usual: {choice.usual}: {choice.usual_accuracy:.1f} %; gain of the choice {gain}"

@@ -53,7 +53,6 @@ from attribeam.schemas import CharRange, ClaimKind, Passage
 
 FIRST = (10, 50, 100)
 """The lengths of rankings whose precision is given."""
-_HIGHEST_FLAG = 7.0
 _NO_VERDICT = Calls()
 
 
@@ -101,7 +100,7 @@ def _audit_scores(parts: JudgedParts, *, has_risks: bool, has_scores: bool) -> S
     risks: dict[int, float] = {}
     for span in spans:
         score = support.get(span.span_index if span.claim_index is None else span.claim_index)
-        by_flag = 1 - flag_order(span.support, span.measured_mass) / _HIGHEST_FLAG
+        by_flag = 1 - flag_order(span.support, span.measured_mass) / 7.0  # the highest flag
         risks[span.span_index] = by_flag if not has_scores else 0.0 if score is None else 1 - score
     at: dict[int, float] = {}
     for span in spans:
@@ -139,7 +138,6 @@ def _share_scores(parts: JudgedParts) -> Scores:
 
 _WORD = re.compile(r"[^\W_]+")
 _STEM_LETTERS = 6
-_SHORTEST = 4
 
 
 def novelty(text: str, passages: Iterable[Passage], counted: frozenset[int]) -> Callable[[CharRange], float]:
@@ -155,7 +153,7 @@ def novelty(text: str, passages: Iterable[Passage], counted: frozenset[int]) -> 
         for word in _WORD.findall(source.lower())
         for length in range(1, _STEM_LETTERS + 1)
     }
-    words = [word for word in _WORD.finditer(text) if len(word.group()) >= _SHORTEST and word.start() in counted]
+    words = [word for word in _WORD.finditer(text) if len(word.group()) > 3 and word.start() in counted]
     starts, ends = [word.start() for word in words], [word.end() for word in words]
     unseen = [0, *accumulate(word.group().lower()[:_STEM_LETTERS] not in seen for word in words)]
 

@@ -15,17 +15,8 @@ from attribeam.attribution.evidence.union_results import SpanResult
 from attribeam.attribution.methods.method import AnswerContext, LoadedModels, MethodSettings, Need, method_named
 from attribeam.attribution.options import UNIONS
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
+from attribeam.evaluation.methods import unions
 from attribeam.evaluation.methods.baselines import ContrastiveGradients, FactWords, SentenceWords, SpanWords
-from attribeam.evaluation.methods.unions import (
-    AugmentedUnion,
-    AugmentedUnionInSentence,
-    HiddenAverage,
-    HiddenAverageDep,
-    HiddenUnion,
-    HiddenUnionDep,
-    ScoredUnion,
-    SentenceUnion,
-)
 from attribeam.schemas import RowFault
 
 
@@ -93,18 +84,19 @@ def _of_passages(chosen: set[int] | frozenset[int], count: int) -> SpanResult:
 
 
 _OTHERS: tuple[Callable[[MethodSettings], LabMethod], ...] = (
-    SentenceUnion, AugmentedUnion, AugmentedUnionInSentence, HiddenAverage, HiddenAverageDep, HiddenUnion,
-    HiddenUnionDep, ContrastiveGradients, SpanWords, FactWords, SentenceWords,
+    unions.SentenceUnion, unions.AugmentedUnion, unions.AugmentedUnionInSentence, unions.HiddenAverage,
+    unions.HiddenAverageDep, unions.HiddenUnion, unions.HiddenUnionDep, ContrastiveGradients, SpanWords, FactWords,
+    SentenceWords,
 )  # fmt: skip
 
 
 def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMethod]:
     """Every method by its name, in the order of the tables."""
     settings = settings or MethodSettings()
-    unions = [ScoredUnion(union, settings) for union in UNIONS]
+    audited = [unions.ScoredUnion(union, settings) for union in UNIONS]
     others = [make(settings) for make in _OTHERS]
     ends: tuple[LabMethod, ...] = (RandomPassage(settings.seed), OraclePassage())
-    return {method.name: method for method in (*unions, *others, *ends)}
+    return {method.name: method for method in (*audited, *others, *ends)}
 
 
 def audit_name(name: str) -> str:

@@ -194,9 +194,6 @@ def contrast_tokens(log_probabilities: torch.Tensor) -> list[int]:
     return [int(np.argmax(row)) for row in log_probabilities.cpu().numpy()]
 
 
-TOP_K = 3
-
-
 class ContrastiveGradients:
     """``cci``: the three prompt tokens with the largest contrastive saliency of each target token, united.
 
@@ -216,7 +213,7 @@ class ContrastiveGradients:
         language, spans = context.once(language_of), context.spans
         tokens = {span: language.tokens_of(span) for span in spans}
         wanted = sorted({token for of_span in tokens.values() for token in of_span})
-        columns, scores = (part.numpy() for part in top_columns(language.saliency(wanted), TOP_K))
+        columns, scores = (part.numpy() for part in top_columns(language.saliency(wanted), 3))
         positions = {token: index for index, token in enumerate(wanted)}
         results = []
         for span in spans:
@@ -309,10 +306,9 @@ def match_words(answer: str, passages: Sequence[Passage]) -> WordMatches:
     )
 
 
-_Whole = npt.NDArray[np.int64]
-
-
-def best_runs(words: Sequence[str], texts: Sequence[Sequence[str]]) -> tuple[_Whole, _Whole]:
+def best_runs(
+    words: Sequence[str], texts: Sequence[Sequence[str]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """For each word and text, the longest common run that contains one of the word's matches.
 
     The words of a run are adjacent on both sides, within one text. The search ranks length and position as one number,

@@ -190,8 +190,7 @@ def paper_union_results(
     encoded, passages, answer_tokens = context.encoded, context.record.passages, context.once(AnswerTokens)
     token_scores = PassageScores(encoded=encoded, tokens=tokens, responses=answer_tokens.covering)
     scores = token_scores.unite(counts, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation)
-    count = len(counts)
-    masses: Sequence[float | None] = [None] * count
+    masses: Sequence[float | None] = [None] * len(counts)
     if has_mass:
         firsts, ends = answer_tokens.runs_of(context.spans)
         masses = token_scores.mean_masses(scores, union_of_span=range(len(firsts)), firsts=firsts, ends=ends)
@@ -200,7 +199,7 @@ def paper_union_results(
         evidence_pieces(scores, encoded=encoded, passages=passages),
         masses,
         scores.evidence_isolated,
-        evidence_tokens(scores, encoded=encoded) if settings.token_evidence else [None] * count,
+        evidence_tokens(scores, encoded=encoded) if settings.token_evidence else [None] * len(counts),
         strict=True,
     )
     return [

@@ -15,7 +15,6 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.evaluation import model_description
 from attribeam.evaluation.check_command import (
     CANDIDATES,
-    Serving,
     example_lines,
     labelled_answers,
     measure_quality,
@@ -150,34 +149,30 @@ def quality_of(*, default, other, words):
 
 
 @pytest.mark.parametrize(
-    ("shares", "serving", "said"),
+    ("shares", "said"),
     [
-        ((0.9, 0.9, 0.8), Serving.BY_DEFAULT, "m can serve: attn-union-dep at layer 4 finds 90 %."),
-        ((0.89, 0.9, 0.8), Serving.BY_DEFAULT, "m can serve: attn-union-dep at layer 4 finds 89 %."),
+        ((0.9, 0.9, 0.8), "m can serve: attn-union-dep at layer 4 finds 90 %."),
+        ((0.89, 0.9, 0.8), "m can serve: attn-union-dep at layer 4 finds 89 %."),
         (
             (0.2, 0.84, 0.8),
-            Serving.BY_OTHER_METHOD,
             f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the passages, words 80 %. "
             "Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %.",
         ),
         (
             (0.5, 0.6, 0.9),  # fewer than shared words
-            Serving.NOT,
             "m runs, but does not serve at layer 4: its best method, hss-union, finds 60 % of the passages, words "
             "90 %, which needs no model.",
         ),
         (
             (0.3, 0.33, 0.3),  # not shown to beat chance
-            Serving.NOT,
             "m runs, but does not serve at layer 4: its best method, hss-union, finds 33 % of the passages, words "
             "30 %, chance 30 %.",
         ),
     ],
 )
-def test_a_model_serves_by_the_method_that_beats_chance_and_words(shares, serving, said):
+def test_a_model_serves_by_the_method_that_beats_chance_and_words(shares, said):
     default, other, words = shares
     quality = quality_of(default=default, other=other, words=words)
-    assert quality.serving is serving
     assert serving_line("m", quality).startswith(said)
     assert next(line for line in quality_lines(quality) if line.startswith("best")).endswith(" % of the passages")
 
@@ -187,9 +182,10 @@ def test_bundled_model_finds_the_passages_of_the_packages_rows():
     answers = labelled_answers(None, LogOptions())
     model = AttentionModel.from_pretrained(ModelOptions(device="cpu"), threads=1)
     quality = measure_quality(answers, model, AnswerParser.from_pretrained("bundled"))
-    assert quality.serving is Serving.BY_DEFAULT
-    assert quality.default.score.passage_accuracy > quality.words.passage_accuracy > 2 * quality.chance
-    assert quality.default.hidden_layer is None
+    default = quality.candidates[0]
+    assert " can serve: " in serving_line("bundled", quality)
+    assert default.score.passage_accuracy > quality.words.passage_accuracy > 2 * quality.chance
+    assert default.hidden_layer is None
     assert {one.hidden_layer for one in quality.candidates[2:]} == {1}
 
 
