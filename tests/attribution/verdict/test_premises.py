@@ -261,6 +261,12 @@ def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them():
     assert is_attended(premise("The mill has four floors.", far, far, evidence=(pieces[0],)).numbers) is None
 
 
+@pytest.mark.parametrize(("repeated", "is_agreed"), [(f"Voss laid ten stones. {MILL}", True), (INN, False)])
+def test_evidence_in_another_passage_that_says_the_same_agrees_with_a_claim(repeated, is_agreed):
+    there = EvidencePiece(1, None, False, CharRange(0, len(repeated)), repeated, 0.5)
+    assert is_attended(premise("The mill has four floors.", MILL, repeated, evidence=(there,)).numbers) is is_agreed
+
+
 def test_sentences_have_their_places_and_fields_of_json_have_none():
     (first, second, third) = PassageSentences(record("x", MILL).passages).all
     assert [MILL[one.start : one.end] for one in (first, second, third)] == [one.text for one in (first, second, third)]
