@@ -539,13 +539,11 @@ class _Claims:
         heads = [(bit, answer.content_head(word)) for bit, word in zip(own, claim.own, strict=True)]
         if self._covered[number, index] >= _ABOUT_THE_SAME:
             denied = _denied_share(lowered, [answer.stems[word] for word in claim.words], of.sentences.all[index])
-        turning = OPPOSITES.keys() & {*lowered}
-        if turning and of.clauses:
+        if of.clauses and not OPPOSITES.keys().isdisjoint(lowered):
             where, start, end = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
-            clause = {*of.sentences.all[where].lowered[start:end]}
-            opposed = sum(word not in clause and not clause.isdisjoint(OPPOSITES[word]) for word in turning)
-            if opposed and any(negated_words(lowered)) is not any(negated_words(of.sentences.all[where].lowered)):
-                denied, opposed = 0.0, 0  # "not complete" is "incomplete"
+            opposed = _opposed_words(lowered, of.sentences.all[where].lowered, start, end)
+            if opposed < 0:
+                denied, opposed = 0.0, 0
         met = [of.word_bits[index].index(bit) for bit in own if bit & of.in_sentences[index]]
         return (
             _mean([_near(read.positions, *pair, _NEAR) for pair in pairwise(own)]),
@@ -637,6 +635,20 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
     ]
     differing = sum(left is not right for left, right in both)
     return differing / len(both) if differing > sum(left and right for left, right in both) else 0.0
+
+
+def _opposed_words(lowered: Sequence[str], sentence: Sequence[str], start: int, end: int) -> int:
+    """How many words have an opposite instead of them in a clause of a sentence; -1 where one of the two is denied.
+
+    "Not open" is "closed".
+    """
+    turning = [(at, word) for at, word in enumerate(lowered) if word in OPPOSITES and word not in sentence[start:end]]
+    pairs = [(at, other) for at, word in turning for other in range(start, end) if sentence[other] in OPPOSITES[word]]
+    if not pairs:
+        return 0
+    in_claim, in_sentence = negated_words(lowered), negated_words(sentence)
+    differ = any(in_claim[at] is not in_sentence[other] for at, other in pairs)
+    return -1 if differ else len({at for at, _ in pairs})
 
 
 def _mean(values: Sequence[bool]) -> float:

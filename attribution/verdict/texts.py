@@ -132,9 +132,10 @@ _BEGINS_BEHIND = {",": _SUBJECTS, "and": _SUBJECTS_OR_VERBS}
 DENIALS = NEGATIONS | word_set("unavailable absent absence closed cannot except excluding lacking limited")
 _DENYING = DENIALS | word_set(
     "avoid avoids avoided denied denies deny doubt doubted doubts exempt fail failed fails hardly lacked nobody "
-    "nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
+    "non nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
 )
 _CONTRACTED = ("n't", "n’t")
+_MAY_DENY = _DENYING | {"free"}
 _NOT_DENIED = word_set("earlier fewer just later less matter merely more only other")
 """After "no" and "not": words that they do not deny anything with."""
 _BEYOND = word_set(", ; : ( ) although as because but except if since so though unless whereas while")
@@ -145,7 +146,7 @@ _DENIED_WORDS = 3
 def negated_words(lowered: Sequence[str]) -> list[bool]:
     """Whether each word of a text stands behind a negation that reaches it."""
     negated, reach = [], 0
-    if _DENYING.isdisjoint(lowered) and not any(word.endswith(_CONTRACTED) for word in lowered):
+    if _MAY_DENY.isdisjoint(lowered) and not any(word.endswith(_CONTRACTED) for word in lowered):
         return [False] * len(lowered)
     for word, following in zip(lowered, [*lowered[1:], ""], strict=True):
         negated.append(reach > 0)
@@ -161,6 +162,8 @@ def negated_words(lowered: Sequence[str]) -> list[bool]:
 def _denies(word: str, following: str) -> bool:
     if word in ("no", "not"):
         return following not in _NOT_DENIED
+    if word == "free":
+        return following in ("of", "from")
     return word in _DENYING or word.endswith(_CONTRACTED)
 
 

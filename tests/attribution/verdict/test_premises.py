@@ -198,6 +198,12 @@ def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
     assert (found["denied"] > 0, found["opposed"]) == (is_denied, opposed)
 
 
+def test_an_opposite_that_is_denied_says_the_same():
+    closed = "The shop is closed on Sundays."
+    same, other = (numbers(f"The shop is {word} on Sundays.", closed) for word in ("not open", "open"))
+    assert (same["denied"], same["opposed"], other["opposed"]) == (0, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "negated"),
     [
@@ -206,6 +212,9 @@ def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
         ("nobody pays , members swim", "pays ,"),
         ("they don't pay because members swim", "pay because"),
         ("members pay", ""),
+        ("parking is free of charge", "of charge"),
+        ("the swimming is free", ""),
+        ("a non - refundable ticket", "- refundable ticket"),
     ],
 )
 def test_a_negation_reaches_three_words_of_content_up_to_a_mark_or_conjunction(text, negated):
