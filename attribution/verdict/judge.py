@@ -106,11 +106,9 @@ class _Why:
 class _Reasons:
     """Finds the reasons of one answer's claims; ``sentences`` are those that the premises point into."""
 
-    def __init__(
-        self, row: RowToJudge, sentences: PassageSentences, matcher: ValueMatcher, literal: LiteralIndex
-    ) -> None:
+    def __init__(self, row: RowToJudge, answer: AnswerRow, sentences: PassageSentences, literal: LiteralIndex) -> None:
         self._answer, self._parsed, self._sentences = row.record.answer, row.parsed, sentences
-        self._matcher, self._literal = matcher, literal
+        self._matcher, self._literal, self._states = answer.matcher, literal, answer.words.states
 
     def why(self, words: Sequence[int], premise: Premise, support: Support, chars: CharRange) -> _Why:
         """The reason of the claim with these words of the answer, which stands at ``chars``; none for a weak one."""
@@ -145,7 +143,7 @@ class _Reasons:
 
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""
-        own_chars = [self._parsed.words[word] for word in words]
+        own_chars = [self._parsed.words[word] for word in words if self._states[word]]
         own = [value for value in self._matcher.values_in(chars) if any(map(value.chars.overlaps, own_chars))]
         content = self._sentences.content_of(premise.window)
         main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
@@ -468,7 +466,7 @@ class _ReadAnswer:
         self.to_score = AnswerToScore(signals, [*self.claimed.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
         self._copied: dict[int, tuple[float, int | None]] = {}
-        self.reasons = _Reasons(row, sentences, answer.matcher, self._literal)
+        self.reasons = _Reasons(row, answer, sentences, self._literal)
 
     @cached_property
     def _stated(self) -> str:

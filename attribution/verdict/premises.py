@@ -517,10 +517,11 @@ class _Claims:
 
     def _of_each(self, number: int, index: int, window: Sequence[int]) -> tuple[float, ...]:
         """What ``_OF_EACH`` names of one claim."""
-        claim, parsed, matcher = self._claims[number], self._of.answer.parsed.words, self._of.row.matcher
+        claim, answer, matcher = self._claims[number], self._of.answer, self._of.row.matcher
+        parsed, words = answer.parsed.words, [word for word in self._claims[number].words if answer.states[word]]
         chars = CharRange(parsed[min(claim.words)].char_start, parsed[max(claim.words)].char_end)
         values = [
-            (value, [word for word in claim.words if parsed[word].overlaps(value.chars)])
+            (value, [word for word in words if parsed[word].overlaps(value.chars)])
             for value in matcher.values_in(chars)
         ]
         values = [(value, words) for value, words in values if words]
@@ -528,7 +529,9 @@ class _Claims:
         if values:
             content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
             unlike = sum(not value.is_repeated_by(value.parts_in(content)) for value, _ in values)
-            known = len(values), unlike, len(matcher.unmatched_ranges(chars, everywhere))
+            unmatched = matcher.unmatched_ranges(chars, everywhere)
+            nowhere = [value for value in unmatched if any(parsed[word].overlaps(value) for word in words)]
+            known = len(values), unlike, len(nowhere)
         return *self._manner(claim, number, index), *self._swapped(claim, number, values), *known
 
     def _manner(self, claim: _Claim, number: int, index: int) -> tuple[float, ...]:
