@@ -116,11 +116,12 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def carries_content(word: str) -> bool:
-    """True for words of three letters and more that are no function words, and for everything with a digit."""
-    word = word.removeprefix(NOWHERE).lower()
+    """True for words of three letters, or of two capitals ("UK"), that are no function words, and all with a digit."""
+    word = word.removeprefix(NOWHERE)
     if any(map(str.isdigit, word)):
         return True
-    return len(word) > 2 and word[0].isalpha() and word not in FUNCTION_WORDS
+    is_long = len(word) > 2 or (len(word) == 2 and word.isupper() and word != "PM")
+    return is_long and word[0].isalpha() and word.lower() not in FUNCTION_WORDS
 
 
 _BREAKS = frozenset(["but", "however", "although", "though", "while", "whereas", "yet", "despite", ";"])
