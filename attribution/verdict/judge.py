@@ -222,13 +222,18 @@ class _Reasons:
         """Those of the premise's sentences, the main one first."""
         return [self._sentences.all[index].text for index in dict.fromkeys([premise.sentence or 0, *premise.window])]
 
+    @cached_property
+    def _capitalised(self) -> set[str]:
+        """The words that have a capital where no sentence begins."""
+        return {word for sentence in self._sentences.all for word in sentence.words[1:] if word[0].isupper()}
+
     def _names(self, premise: Premise) -> Iterator[str]:
-        """The names in the main sentence of the premise, without times, units, and titles alone."""
+        """The names in the main sentence of the premise, without times, units, titles alone, and its first word alone."""
         text = self._sentences.all[premise.sentence or 0].text
         units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
         for match in _NAME.finditer(text):
             name = match.group()
-            is_name = match.start() or " " in name or carries_content(name)
+            is_name = match.start() or " " in name or name in self._capitalised
             if (
                 is_name
                 and not range_overlapping(CharRange(*match.span()), units)
