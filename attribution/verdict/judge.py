@@ -228,7 +228,7 @@ class _Reasons:
         return {word for sentence in self._sentences.all for word in sentence.words[1:] if word[0].isupper()}
 
     def _names(self, premise: Premise) -> Iterator[str]:
-        """The names in the main sentence of the premise, without times, units, titles alone, and its first word alone."""
+        """The names in the main sentence of the premise; no times, no units, no title or common first word alone."""
         text = self._sentences.all[premise.sentence or 0].text
         units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
         for match in _NAME.finditer(text):
