@@ -14,7 +14,13 @@ from itertools import combinations, compress, pairwise, takewhile
 from typing import NamedTuple
 
 from attribeam.attribution.answers.answer_names import TITLES
-from attribeam.attribution.answers.plain_text import MONTHS, ORDINAL_WORDS, numbers_in_word, remembered
+from attribeam.attribution.answers.plain_text import (
+    MONTHS,
+    ORDINAL_WORDS,
+    SMALL_NUMBER_WORDS,
+    numbers_in_word,
+    remembered,
+)
 from attribeam.attribution.verdict.texts import (
     NEGATIONS,
     OPPOSITES,
@@ -43,6 +49,7 @@ _EXCLUSIVE = (
 """Words of which only one can be right in one place."""
 _OTHERS = {word: frozenset(group) - {word} for group in _EXCLUSIVE for word in group}
 _NONE = frozenset[str]()
+_COUNTS = frozenset(SMALL_NUMBER_WORDS) - {"one"}
 _LEFT_OUT = frozenset(["a", "an", "the", "'s", "’s"])
 _MARKS = " .!?"
 _FOR_A_NOUN = frozenset(["one", "ones"])
@@ -89,7 +96,7 @@ class _Word(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        return not self.text.isalpha() and any(map(str.isdigit, self.text))
+        return self.lowered in _COUNTS or (not self.text.isalpha() and any(map(str.isdigit, self.text)))
 
     @property
     def is_name(self) -> bool:
@@ -177,7 +184,11 @@ def _exchanged(claim: _Words, slots: Sequence[_Slot], said: Sequence[tuple[Sente
 def _claim_words(answer: AnswerWords, words: Sequence[int]) -> Iterator[_Word]:
     """The words of a claim; the first one of a sentence is a name only before another word with a capital."""
     starts = {start for start, _ in answer.bounds}
-    capitals = [answer.texts[word][:1].isupper() and answer.content[word] for word in words]
+    capitals = [
+        answer.texts[word][:1].isupper()
+        and (answer.content[word] or (_is_letter(answer.texts[word]) and word not in starts))
+        for word in words
+    ]
     each = [
         (word, answer.texts[word], answer.content[word], is_capital and (word not in starts or is_next))
         for word, is_capital, is_next in zip(words, capitals, [*capitals[1:], False], strict=True)
@@ -189,7 +200,10 @@ def _claim_words(answer: AnswerWords, words: Sequence[int]) -> Iterator[_Word]:
 def _read(_: str, words: tuple[str, ...]) -> tuple[_Word, ...]:
     """The words of a sentence, of those with its marks."""
     content = [*map(carries_content, words)]
-    each = [(index, text, content[index], content[index] and text[0].isupper()) for index, text in enumerate(words)]
+    each = [
+        (index, text, content[index], text[0].isupper() and (content[index] or (index > 0 and _is_letter(text))))
+        for index, text in enumerate(words)
+    ]
     return (*_words_of(each, [text[0].isalnum() for text in words]),)
 
 
@@ -199,11 +213,16 @@ def _words_of(words: Iterable[tuple[int, str, bool, bool]], are_words: Iterable[
     for (place, text, content, is_capital), is_word in zip(words, are_words, strict=True):
         lowered, is_joined = text.lower(), before == place - 1
         clause += lowered in _BREAKS
-        if lowered not in _LEFT_OUT and is_word:
+        if (lowered not in _LEFT_OUT or is_capital) and is_word:
             yield _Word(place, text, lowered, stem(text), content, is_capital, is_joined, clause)
         elif lowered not in _LEFT_OUT or not is_joined:
             continue
         before = place
+
+
+def _is_letter(text: str) -> bool:
+    """Whether a capital names one of several: "vitamin A"."""
+    return len(text) == 1 and text.isupper() and text != "I"
 
 
 def _slots(claim: _Words) -> Iterator[_Slot]:
@@ -367,7 +386,10 @@ def _may_be_same(name: _Words, other: _Words) -> bool:
     """Whether two names may name the same: one is short for something or is a title, or words are alike."""
     first, second = ([word for word in words if word.lowered not in TITLES] for words in (name, other))
     is_title = name[-1].lowered in TITLES or other[-1].lowered in TITLES  # "Prime Minister"
-    if is_title or any(len(word.text) > 1 and word.text.isupper() for word in (*first, *second)):
+    is_short, is_other_short = (
+        any(len(word.text) > 1 and word.text.isupper() for word in words) for words in (first, second)
+    )
+    if is_title or is_short is not is_other_short:
         return True
     return any(
         one.lowered[:_ALIKE_LETTERS] == two.lowered[:_ALIKE_LETTERS]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from attribeam.attribution.verdict.claims import SpanClaim, answer_claims, word_
 from attribeam.attribution.verdict.fitted_parts import StateProbe, WordTable
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise, claim_premises, is_attended
 from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_signals
-from attribeam.attribution.verdict.texts import WEEKDAYS, PassageSentences, carries_content, stem
+from attribeam.attribution.verdict.texts import WEEKDAYS, WORD_OR_MARK, PassageSentences, carries_content, stem
 from attribeam.attribution.verdict.verdict_model import (
     AnswerToScore,
     ScoredAnswer,
@@ -106,11 +106,9 @@ class _Why:
 class _Reasons:
     """Finds the reasons of one answer's claims; ``sentences`` are those that the premises point into."""
 
-    def __init__(
-        self, row: RowToJudge, sentences: PassageSentences, matcher: ValueMatcher, literal: LiteralIndex
-    ) -> None:
+    def __init__(self, row: RowToJudge, answer: AnswerRow, sentences: PassageSentences, literal: LiteralIndex) -> None:
         self._answer, self._parsed, self._sentences = row.record.answer, row.parsed, sentences
-        self._matcher, self._literal = matcher, literal
+        self._matcher, self._literal, self._states = answer.matcher, literal, answer.words.states
 
     def why(self, words: Sequence[int], premise: Premise, support: Support, chars: CharRange) -> _Why:
         """The reason of the claim with these words of the answer, which stands at ``chars``; none for a weak one."""
@@ -145,7 +143,7 @@ class _Reasons:
 
     def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
         """The first value or name of the claim that its premise has another of, with that other one."""
-        own_chars = [self._parsed.words[word] for word in words]
+        own_chars = [self._parsed.words[word] for word in words if self._states[word]]
         own = [value for value in self._matcher.values_in(chars) if any(map(value.chars.overlaps, own_chars))]
         content = self._sentences.content_of(premise.window)
         main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
@@ -157,10 +155,10 @@ class _Reasons:
 
     @cached_property
     def _told(self) -> set[str]:
-        return {stem(word) for word in re.findall(r"\w+", self._answer)}
+        return _stems_of(self._answer)
 
     def _is_told(self, text: str) -> bool:
-        return self._told.issuperset(map(stem, re.findall(r"\w+", text)))
+        return self._told >= _stems_of(text)
 
     def _is_time(self, value: Value) -> bool:
         is_written_so = _TIMES.fullmatch(_EMPHASIS.sub("", value.chars.of(self._answer))) is not None
@@ -190,22 +188,30 @@ class _Reasons:
         return None
 
     def _other_time(self, chars: CharRange, premise: Premise) -> str | None:
-        """A date, a weekday or a time of day of the premise, as the one at ``chars`` is, if possible as precise."""
-        kind, parts = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer)))
-        times = [match.group().strip() for text in self._texts(premise) for match in _TIMES.finditer(text)]
-        others = [(other, *_kind_of_time(other)) for other in times if not self._is_told(other)]
-        rivals = sorted((other for other in others if other[1] == kind), key=lambda other: other[2] != parts)
-        return rivals[0][0] if rivals else None
+        """A date, a weekday or a time of day of the premise, as the one at ``chars`` is.
+
+        If possible it is one that is as precise, and that most of the same words stand before.
+        """
+        own, before = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer))), self._answer[: chars.char_start].split()
+        times = [(match.group().strip(), match) for text in self._texts(premise) for match in _TIMES.finditer(text)]
+        rivals = [
+            (kind == own, _same_at_end(before, match.string[: match.start()].split()), text)
+            for text, match in times
+            for kind in [_kind_of_time(text)]
+            if kind[0] == own[0] and not self._is_told(text)
+        ]
+        return max(rivals, key=lambda rival: rival[:2])[2] if rivals else None
 
     def _other_amount(self, chars: CharRange, premise: Premise) -> str | None:
         """An amount of the premise of the sort of the one at ``chars``, if possible one that counts the same thing."""
         written = self._answer[max(chars.char_start - 1, 0) : chars.char_end + _LONGEST_UNIT]
         own = next(_amounts_in(_EMPHASIS.sub("", written)), None)
+        titles = [self._sentences.all[index].text for index in self._sentences.titles_of(premise.sentence or 0)]
         rivals = [
             (amount, text)
             for passage in self._texts(premise)
             for amount in _amounts_in(passage)
-            if own is None or amount.sort == own.sort
+            if own is None or (amount.sort == own.sort and (amount.behind or passage not in titles))
             for text in [amount.text if not self._is_told(amount.text) else amount.measured]
             if not self._is_told(text)
         ]
@@ -216,13 +222,18 @@ class _Reasons:
         """Those of the premise's sentences, the main one first."""
         return [self._sentences.all[index].text for index in dict.fromkeys([premise.sentence or 0, *premise.window])]
 
+    @cached_property
+    def _capitalised(self) -> set[str]:
+        """The words that have a capital where no sentence begins."""
+        return {word for sentence in self._sentences.all for word in sentence.words[1:] if word[0].isupper()}
+
     def _names(self, premise: Premise) -> Iterator[str]:
-        """The names in the main sentence of the premise, without times, units, and titles alone."""
+        """The names in the main sentence of the premise; no times, no units, no title or common first word alone."""
         text = self._sentences.all[premise.sentence or 0].text
         units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
         for match in _NAME.finditer(text):
             name = match.group()
-            is_name = match.start() or " " in name or carries_content(name)
+            is_name = match.start() or " " in name or name in self._capitalised
             if (
                 is_name
                 and not range_overlapping(CharRange(*match.span()), units)
@@ -285,6 +296,16 @@ def _kind_of_time(text: str) -> tuple[str, tuple[bool, ...]]:
     if not has_month and not re.search(r"\d{4}|century", text):
         return "clock", ()
     return "date", (has_month, re.search(r"\d{4}", text) is not None, re.search(r"\b\d{1,2}(?!\d)", text) is not None)
+
+
+def _same_at_end(words: Sequence[str], others: Sequence[str]) -> int:
+    """How many words are the same at the ends of two texts."""
+    pairs = zip(reversed(words), reversed(others), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0].lower() == pair[1].lower(), pairs))
+
+
+def _stems_of(text: str) -> set[str]:
+    return {stem(word) for word in WORD_OR_MARK.findall(text) if word[0].isalnum()}
 
 
 def _is_behind_currency(text: str, start: int) -> bool:
@@ -450,7 +471,7 @@ class _ReadAnswer:
         self.to_score = AnswerToScore(signals, [*self.claimed.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
         self._copied: dict[int, tuple[float, int | None]] = {}
-        self.reasons = _Reasons(row, sentences, answer.matcher, self._literal)
+        self.reasons = _Reasons(row, answer, sentences, self._literal)
 
     @cached_property
     def _stated(self) -> str:

@@ -326,8 +326,8 @@ class _Claims:
         # of each proposed sentence, whether its window has a word, and the largest cosine there, 1 if it has
         seen, alike = self._in_windows(proposed)
         counted = np.where((self._is_name | self._is_number)[:, None] & ~seen, 0.0, alike)
-        scores = self._sums(self._weights[:, None] * counted) / self._total[:, None]
-        scores += _COVERAGE_COUNTS * self._covered[every[:, None], proposed]
+        covering = self._sums(self._weights[:, None] * counted) / self._total[:, None]
+        scores = covering + _COVERAGE_COUNTS * self._covered[every[:, None], proposed]
         attended = np.where(self._attended > 0, self._attended, 1.0)
         scores += _ATTENTION_COUNTS * self._attention[every[:, None], proposed] / attended[:, None]
         best, first = scores.argmax(axis=1), by_words.shape[1]
@@ -339,7 +339,11 @@ class _Claims:
         numbers: dict[str, Sequence[float] | _Floats] = {
             **self._coverage(indices, seen[of_best], alike[of_best], counted[of_best], lacking),
             **self._gaps(),
-            **self._attended_numbers(indices, windows, seen[:, first], alike[:, first]),
+            **self._attended_numbers(
+                self._alike(indices, proposed, covering >= covering[every, best][:, None]),
+                seen[:, first],
+                alike[:, first],
+            ),
             **dict(zip(_OF_EACH, zip(*each, strict=True), strict=True)),
         }
         tried = [[tries[first], *tries[:first], *tries[first + 1 :]] for tries in proposed.tolist()]
@@ -363,6 +367,14 @@ class _Claims:
         titles = sentences.titles_of(index)
         tried = dict.fromkeys([index, *(other for other in window if other not in titles), *others])
         return find_contradiction(self._of.answer, claim.words, sentences, [*tried])
+
+    def _alike(self, indices: Sequence[int], proposed: _Ints, cover: _Bools) -> list[set[int]]:
+        """For each claim the premise's sentence, and those of other passages whose windows cover it as well."""
+        passage_of = self._of.sentences.passage_of
+        return [
+            {index, *(other for other in compress(tries, flags) if passage_of(other) != passage_of(index))}
+            for index, tries, flags in zip(indices, proposed.tolist(), cover.tolist(), strict=True)
+        ]
 
     def _others(self, window: Sequence[int], proposed: Sequence[int]) -> tuple[int, ...]:
         """The first proposed sentences with other texts than those of the window."""
@@ -472,20 +484,28 @@ class _Claims:
         return dict(zip((*_GAPS, "carried", "carried_clause"), rows, strict=True))
 
     def _attended_numbers(
-        self, indices: Sequence[int], windows: Sequence[Sequence[int]], seen: _Bools, alike: _Floats
+        self, premises: Sequence[set[int]], seen: _Bools, alike: _Floats
     ) -> dict[str, Sequence[float] | _Floats]:
-        """How attention goes with the premises; ``seen`` and ``alike`` are of the windows with most of it."""
+        """How attention goes with the premises, each given by the sentences that ``_alike`` names.
+
+        ``seen`` and ``alike`` are of the windows with most of it.
+        """
         records = [claim.evidence for claim in self._claims]
         scores = np.array([record.passage_scores for record in records], np.float32).astype(float)  # as written
         sums, attended = scores.sum(axis=1), np.where(self._attended > 0, self._attended, 1.0)
         shares = np.add.reduceat(np.array([seen, alike]) * self._weights, self._starts, axis=1) / self._total
+        window = self._of.sentences.window
         pointed = [
-            (of_claim[index], sum([of_claim[other] for other in window]))
-            for of_claim, index, window in zip(self._attention.tolist(), indices, windows, strict=True)
+            (
+                sum([of_claim[index] for index in same]),
+                sum([of_claim[other] for other in {*chain.from_iterable(map(window, same))}]),
+            )
+            for of_claim, same in zip(self._attention.tolist(), premises, strict=True)
         ]
         attention = np.concatenate((shares, np.array(pointed).T / attended)) * (self._attended > 0)
         # other passages say nothing against a premise in the one that most of the evidence points to
-        is_first = (sums > 0) & (scores.argmax(axis=1) == [self._of.sentences.passage_of(index) for index in indices])
+        passages = [{*map(self._of.sentences.passage_of, same)} for same in premises]
+        is_first = (sums > 0) & [top in of for top, of in zip(scores.argmax(axis=1).tolist(), passages, strict=True)]
         margins = np.array([_NONE if record.margin is None else record.margin for record in records])
         return {
             **dict(zip(_ATTENTION, attention, strict=True)),
@@ -497,10 +517,11 @@ class _Claims:
 
     def _of_each(self, number: int, index: int, window: Sequence[int]) -> tuple[float, ...]:
         """What ``_OF_EACH`` names of one claim."""
-        claim, parsed, matcher = self._claims[number], self._of.answer.parsed.words, self._of.row.matcher
+        claim, answer, matcher = self._claims[number], self._of.answer, self._of.row.matcher
+        parsed, words = answer.parsed.words, [word for word in self._claims[number].words if answer.states[word]]
         chars = CharRange(parsed[min(claim.words)].char_start, parsed[max(claim.words)].char_end)
         values = [
-            (value, [word for word in claim.words if parsed[word].overlaps(value.chars)])
+            (value, [word for word in words if parsed[word].overlaps(value.chars)])
             for value in matcher.values_in(chars)
         ]
         values = [(value, words) for value, words in values if words]
@@ -508,7 +529,9 @@ class _Claims:
         if values:
             content, everywhere = self._of.sentences.content_of(window), range(len(self._of.row.record.passages))
             unlike = sum(not value.is_repeated_by(value.parts_in(content)) for value, _ in values)
-            known = len(values), unlike, len(matcher.unmatched_ranges(chars, everywhere))
+            unmatched = matcher.unmatched_ranges(chars, everywhere)
+            nowhere = [value for value in unmatched if any(parsed[word].overlaps(value) for word in words)]
+            known = len(values), unlike, len(nowhere)
         return *self._manner(claim, number, index), *self._swapped(claim, number, values), *known
 
     def _manner(self, claim: _Claim, number: int, index: int) -> tuple[float, ...]:
@@ -519,13 +542,11 @@ class _Claims:
         heads = [(bit, answer.content_head(word)) for bit, word in zip(own, claim.own, strict=True)]
         if self._covered[number, index] >= _ABOUT_THE_SAME:
             denied = _denied_share(lowered, [answer.stems[word] for word in claim.words], of.sentences.all[index])
-        turning = OPPOSITES.keys() & {*lowered}
-        if turning and of.clauses:
+        if of.clauses and not OPPOSITES.keys().isdisjoint(lowered):
             where, start, end = of.clauses[int(self._shared[number, len(of.in_sentences) :].argmax())]
-            clause = {*of.sentences.all[where].lowered[start:end]}
-            opposed = sum(word not in clause and not clause.isdisjoint(OPPOSITES[word]) for word in turning)
-            if opposed and any(negated_words(lowered)) is not any(negated_words(of.sentences.all[where].lowered)):
-                denied, opposed = 0.0, 0  # "not complete" is "incomplete"
+            opposed = _opposed_words(lowered, of.sentences.all[where].lowered, start, end)
+            if opposed < 0:
+                denied, opposed = 0.0, 0
         met = [of.word_bits[index].index(bit) for bit in own if bit & of.in_sentences[index]]
         return (
             _mean([_near(read.positions, *pair, _NEAR) for pair in pairwise(own)]),
@@ -617,6 +638,20 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
     ]
     differing = sum(left is not right for left, right in both)
     return differing / len(both) if differing > sum(left and right for left, right in both) else 0.0
+
+
+def _opposed_words(lowered: Sequence[str], sentence: Sequence[str], start: int, end: int) -> int:
+    """How many words have an opposite instead of them in a clause of a sentence; -1 where one of the two is denied.
+
+    "Not open" is "closed".
+    """
+    turning = [(at, word) for at, word in enumerate(lowered) if word in OPPOSITES and word not in sentence[start:end]]
+    pairs = [(at, other) for at, word in turning for other in range(start, end) if sentence[other] in OPPOSITES[word]]
+    if not pairs:
+        return 0
+    in_claim, in_sentence = negated_words(lowered), negated_words(sentence)
+    differ = any(in_claim[at] is not in_sentence[other] for at, other in pairs)
+    return -1 if differ else len({at for at, _ in pairs})
 
 
 def _mean(values: Sequence[bool]) -> float:

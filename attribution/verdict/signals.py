@@ -86,7 +86,7 @@ class AnswerRow:
     def of(cls, record: QARecord, parsed: ParsedAnswer, kinds: WordKinds, matcher: ValueMatcher | None = None) -> Self:
         """``matcher`` is one for this answer and its passages, where the caller has it already."""
         matcher = matcher or ValueMatcher(answer=record.answer, parsed=parsed, passages=record.passages)
-        spellings = passage_spellings(parsed, record.answer, matcher)
+        spellings = passage_spellings(parsed, record, matcher)
         return cls(record, AnswerWords(parsed, record.answer, kinds.kinds, spellings), kinds, matcher)
 
 

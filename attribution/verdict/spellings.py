@@ -17,7 +17,7 @@ from itertools import chain, islice
 
 from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Phrase, Range, other_form
 from attribeam.attribution.answers.markup import hide_markup
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer
+from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.plain_text import (
     CURRENCY_CODE,
     DATE,
@@ -40,7 +40,7 @@ from attribeam.attribution.answers.quantities import (
 )
 from attribeam.attribution.answers.unmatched_values import AnswerValue, ValueMatcher, date_parts
 from attribeam.attribution.verdict.texts import NOWHERE, WEEKDAYS, WORD_OR_MARK, carries_content, stem
-from attribeam.schemas import CharRange
+from attribeam.schemas import CharRange, QARecord
 
 _CURRENCIES = {
     name: frozenset(codes.split())
@@ -70,6 +70,7 @@ _ALIKE_LETTERS = 4
 _MOST_PLACES = 256
 """How many places of a value are compared; the others of a value that is written more often are left out."""
 _WORD_BEHIND = re.compile(r"[\s-]+[^\W\d_]")
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*(?!\w)")
 _TO_HALF_DAY = re.compile(r"\s?(?:-|–|—|to|until|till|and)\s?\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b", re.IGNORECASE)
 
 
@@ -180,12 +181,31 @@ def _time_readings(time: Quantity, text: str) -> frozenset[Reading]:
     return frozenset([(Kind.MINUTE, Decimal(60 * int(hour) + int(minute)))])
 
 
-def passage_spellings(parsed: ParsedAnswer, answer: str, matcher: ValueMatcher) -> dict[int, str]:
+def passage_spellings(parsed: ParsedAnswer, record: QARecord, matcher: ValueMatcher) -> dict[int, str]:
     """For words of an answer that stand in a value or name which a passage writes in other words, the word there.
 
-    It is "" for a word that has none.
+    It is "" for a word that has none, and for what no passage has, but the asker told of himself: "my 13-hour flight".
     """
-    return dict(_Spellings(parsed, answer, matcher).spellings())
+    spellings = _Spellings(parsed, record.answer, matcher)
+    return {**dict(spellings.spellings()), **dict.fromkeys(spellings.told_words(record.question), "")}
+
+
+_ASKER = r"(?:I|i|I['’]m|I['’]ve|[Mm]y|[Ww]e|[Ww]e['’](?:re|ve)|[Oo]ur)"
+_OF_THE_ASKER = re.compile(rf"\b{_ASKER}\b")
+_HIS_OWN = re.compile(rf"\b(?:[Mm]y|[Oo]ur)((?:[\s-]+(?!(?:{'|'.join(FUNCTION_WORDS)})\b)\w+){{1,4}})")
+_SUPPOSES = re.compile(r"\b(?:think|believe|heard|read|assum\w+|guess|told|understand|suppos\w+|saw|seen|says?|said)\b")
+_READER = frozenset(["you", "your", "yours", "you're", "you've", "you’re", "you’ve"])
+
+
+def _told_of_himself(question: str) -> set[str]:
+    """The stems of what an asker says of himself, but for what he only supposes or asks."""
+    told = [match[1] for match in _HIS_OWN.finditer(question)]
+    told += [
+        sentence
+        for sentence in _SENTENCE.findall(question)
+        if not sentence.endswith("?") and _OF_THE_ASKER.search(sentence) and not _SUPPOSES.search(sentence)
+    ]
+    return {stem(word) for text in told for word in WORD_OR_MARK.findall(text) if carries_content(word)}
 
 
 class _Passages:
@@ -304,6 +324,19 @@ class _Spellings:
         for phrase in phrases_in(self._answer):
             if not any(taken[phrase.start : phrase.end]):
                 yield from self._phrase_elsewise(phrase)
+
+    def told_words(self, question: str) -> list[int]:
+        """The words of sentences to the reader that he told of himself, and no passage has."""
+        told = _told_of_himself(question)
+        told -= self._passages.stems if told else told
+        words = range(len(self._parsed.words)) if told else ()
+        to_reader = [
+            word
+            for start, end in sentence_bounds(self._parsed)
+            if not _READER.isdisjoint(self._word(word).lower() for word in words[start:end])
+            for word in words[start:end]
+        ]
+        return [word for word in to_reader if stem(self._word(word)) in told]
 
     def _with_neighbours(self, chars: CharRange) -> str:
         """The text of a value, from the word before it to the word behind it."""

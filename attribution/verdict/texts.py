@@ -116,11 +116,12 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def carries_content(word: str) -> bool:
-    """True for words of three letters and more that are no function words, and for everything with a digit."""
-    word = word.removeprefix(NOWHERE).lower()
+    """True for words of three letters, or of two capitals ("UK"), that are no function words, and all with a digit."""
+    word = word.removeprefix(NOWHERE)
     if any(map(str.isdigit, word)):
         return True
-    return len(word) > 2 and word[0].isalpha() and word not in FUNCTION_WORDS
+    is_long = len(word) > 2 or (len(word) == 2 and word.isupper() and word != "PM")
+    return is_long and word[0].isalpha() and word.lower() not in FUNCTION_WORDS
 
 
 _BREAKS = frozenset(["but", "however", "although", "though", "while", "whereas", "yet", "despite", ";"])
@@ -132,9 +133,10 @@ _BEGINS_BEHIND = {",": _SUBJECTS, "and": _SUBJECTS_OR_VERBS}
 DENIALS = NEGATIONS | word_set("unavailable absent absence closed cannot except excluding lacking limited")
 _DENYING = DENIALS | word_set(
     "avoid avoids avoided denied denies deny doubt doubted doubts exempt fail failed fails hardly lacked nobody "
-    "nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
+    "non nothing rarely refuse refused refuses refusing seldom stop stopped unclear unlikely"
 )
 _CONTRACTED = ("n't", "n’t")
+_MAY_DENY = _DENYING | {"free"}
 _NOT_DENIED = word_set("earlier fewer just later less matter merely more only other")
 """After "no" and "not": words that they do not deny anything with."""
 _BEYOND = word_set(", ; : ( ) although as because but except if since so though unless whereas while")
@@ -145,7 +147,7 @@ _DENIED_WORDS = 3
 def negated_words(lowered: Sequence[str]) -> list[bool]:
     """Whether each word of a text stands behind a negation that reaches it."""
     negated, reach = [], 0
-    if _DENYING.isdisjoint(lowered) and not any(word.endswith(_CONTRACTED) for word in lowered):
+    if _MAY_DENY.isdisjoint(lowered) and not any(word.endswith(_CONTRACTED) for word in lowered):
         return [False] * len(lowered)
     for word, following in zip(lowered, [*lowered[1:], ""], strict=True):
         negated.append(reach > 0)
@@ -161,6 +163,8 @@ def negated_words(lowered: Sequence[str]) -> list[bool]:
 def _denies(word: str, following: str) -> bool:
     if word in ("no", "not"):
         return following not in _NOT_DENIED
+    if word == "free":
+        return following in ("of", "from")
     return word in _DENYING or word.endswith(_CONTRACTED)
 
 

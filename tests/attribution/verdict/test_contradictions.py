@@ -45,6 +45,10 @@ def instead(answer: str, *passages: str):
             (ENTITY, ["Ada", "Roth"], "Ole Brun")),
         ("A child's ticket costs 6.50 euros.", "A child's ticket costs 2.80 euros, a day ticket 6.50 euros.",
             (UnsupportedReason.OTHER_VALUE, ["6.50"], "2.80")),
+        ("Delivery takes seven days in the UK.", "Delivery takes three days in the UK and seven in the EU.",
+            (UnsupportedReason.OTHER_VALUE, ["seven"], "three")),
+        ("The vitamin A drops are free of sugar.", "The vitamin D drops are free of sugar.", (ENTITY, ["A"], "D")),
+        ("With leave questions, contact PR.", "With leave questions, contact HR.", (ENTITY, ["PR"], "HR")),
     ],
 )  # fmt: skip
 def test_a_sentence_says_something_else_in_the_same_place(answer, passage, expected):

@@ -50,6 +50,10 @@ def claims(attributor, answer, *passages):
         ("The shop closes at 5 PM.", ("The shop closes at 8 PM today.",), UnsupportedReason.OTHER_TIME, "8 PM"),
         ("The talk is on 23 May.", ("The talk is on Tuesday, 22 May, at 18:30.",),
             UnsupportedReason.OTHER_TIME, "22 May"),
+        ("The hut closes at the end of July.", ("The hut is open from early May until the end of June.",),
+            UnsupportedReason.OTHER_TIME, "June"),
+        ("It keeps 14300 maps and 212 boxes.", ("It keeps 14,300 maps and 97 boxes.",),
+            UnsupportedReason.OTHER_VALUE, "97"),
         ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
         ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans by Dr. Clara Voss.",),
@@ -194,6 +198,12 @@ def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
     assert (found["denied"] > 0, found["opposed"]) == (is_denied, opposed)
 
 
+def test_an_opposite_that_is_denied_says_the_same():
+    closed = "The shop is closed on Sundays."
+    same, other = (numbers(f"The shop is {word} on Sundays.", closed) for word in ("not open", "open"))
+    assert (same["denied"], same["opposed"], other["opposed"]) == (0, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "negated"),
     [
@@ -202,6 +212,9 @@ def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
         ("nobody pays , members swim", "pays ,"),
         ("they don't pay because members swim", "pay because"),
         ("members pay", ""),
+        ("parking is free of charge", "of charge"),
+        ("the swimming is free", ""),
+        ("a non - refundable ticket", "- refundable ticket"),
     ],
 )
 def test_a_negation_reaches_three_words_of_content_up_to_a_mark_or_conjunction(text, negated):
@@ -259,6 +272,12 @@ def test_evidence_far_from_the_words_of_a_claim_disagrees_with_them():
     ]
     assert agreed == [True, False]
     assert is_attended(premise("The mill has four floors.", far, far, evidence=(pieces[0],)).numbers) is None
+
+
+@pytest.mark.parametrize(("repeated", "is_agreed"), [(f"Voss laid ten stones. {MILL}", True), (INN, False)])
+def test_evidence_in_another_passage_that_says_the_same_agrees_with_a_claim(repeated, is_agreed):
+    there = EvidencePiece(1, None, False, CharRange(0, len(repeated)), repeated, 0.5)
+    assert is_attended(premise("The mill has four floors.", MILL, repeated, evidence=(there,)).numbers) is is_agreed
 
 
 def test_sentences_have_their_places_and_fields_of_json_have_none():

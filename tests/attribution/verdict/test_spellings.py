@@ -1,21 +1,46 @@
 """Values and names of an answer as its passages write them."""
 
+from dataclasses import replace
+
 import pytest
+from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.answers.plain_text import numbers_in
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.spellings import passage_spellings
 from attribeam.attribution.verdict.texts import carries_content
-from attribeam.schemas import Passage, Support
+from attribeam.schemas import Support
 
 NOWHERE = "\ue000"
 
 
-def spellings(answer, *passages):
-    parsed = AnswerParser.from_pretrained("bundled").parse(answer)
-    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=[Passage(text=one) for one in passages])
-    return {parsed.words[word].of(answer): text for word, text in passage_spellings(parsed, answer, matcher).items()}
+def spellings(answer, *passages, question=""):
+    parsed, row = (
+        AnswerParser.from_pretrained("bundled").parse(answer),
+        replace(record(answer, *passages), question=question),
+    )
+    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=row.passages)
+    return {parsed.words[word].of(answer): text for word, text in passage_spellings(parsed, row, matcher).items()}
+
+
+RETURNS = "You can return unused items within 30 days of delivery."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "unread"),
+    [
+        ("My order arrived 12 days ago. Can I return it?", "Since your order arrived 12 days ago, you can return it.",
+            ["order", "arrived", "12", "ago"]),
+        ("Which bags may I take on my 13-hour flight?", "Your 13-hour flight qualifies.", ["13", "hour", "flight"]),
+        ("My order arrived 12 days ago.", "The order arrived 12 days ago.", []),
+        ("Can I return it after 45 days?", "Yes, you can return it after 45 days.", []),
+        ("I read that the mill dates from 1931.", "Yes, you are right: it dates from 1931.", []),
+        ("I have 30 unused items.", "You can return your 30 unused items.", []),
+    ],
+)  # fmt: skip
+def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question, answer, unread):
+    assert [*spellings(answer, RETURNS, question=question)] == unread
 
 
 @pytest.mark.parametrize(
