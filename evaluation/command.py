@@ -249,7 +249,7 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
 
 
 def _check_suite(args: argparse.Namespace) -> None:
-    for name in ("dataset", "measure"):
+    for name in ("dataset", "measure", "audit"):
         if getattr(args, name) is not None:
             raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
     if unknown := sorted(set(args.method or ()) - set(lab_methods())):

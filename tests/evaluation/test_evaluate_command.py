@@ -324,6 +324,7 @@ def test_citations_support_and_chinese_are_run_where_their_models_are_named(whol
     ("options", "message"),
     [
         ("--dataset quotesum", "--suite runs all data sets and measures; leave --dataset out"),
+        ("--audit audit", "--suite runs all data sets and measures; leave --audit out"),
         ("--measure citations", "leave --measure out"), ("--cost", "leave --cost and --sweep-layers out"),
         ("--answers generated", "add --spans cti"), ("--model ./nowhere", "should be a directory with config.json"),
         ("--method module:Class", "--suite compares its own methods"),
