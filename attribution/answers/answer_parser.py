@@ -31,7 +31,7 @@ from attribeam.attribution.answers.parsed_answer import (
     attach_closing_marks,
     closing_marks,
     cut_long_sentences,
-    heads_from_distances,
+    heads_within,
     join_unended_sentences,
     scheme_of_labels,
     sentence_ends,
@@ -251,7 +251,8 @@ def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> Pa
     ranges = given.ranges()
     columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
     starts = [index for index, opens in enumerate(columns[4].tolist()) if opens == 1 or not index]
-    heads = heads_from_distances(columns[0].astype("int64").tolist(), starts)
+    distances = columns[0].astype("int64").tolist()
+    heads = heads_within([word + distance for word, distance in enumerate(distances)], starts)
     labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
     labels = ["root" if head == index else labels[index].lower() for index, head in enumerate(heads)]
     forms = [token.text for token in doc]

@@ -226,6 +226,9 @@ _ITEMS = re.compile(
     ),
     re.IGNORECASE,
 )
+_FIXED_KINDS = {
+    "void": PointerKind.VOID, "sure": PointerKind(0), "place": PointerKind.PLACE, "time": PointerKind.NUMBER,
+}  # fmt: skip
 _ID_LABEL = re.compile(r"\w*?(?<![^\W_])(?:ids?|kb)\b|.*\bid\b", re.IGNORECASE)
 _SYSTEM_LEAD = re.compile(r"[A-Z][\w -]{1,30}?\s*[:>›|]\s*")
 """What a source is kept in: "Confluence: Setup", where a passage is called "Setup"."""
@@ -309,10 +312,8 @@ class PassageNames:
     def _pointer(self, match: re.Match[str]) -> Pointers:
         text = match.group()
         match match.lastgroup:
-            case "void":
-                return Pointers(PointerKind.VOID)
-            case "sure":
-                return Pointers(PointerKind(0))
+            case "void" | "sure" | "place" | "time" as name:
+                return Pointers(_FIXED_KINDS[name])
             case "dagger":
                 named = self._by_name(match["behind"].strip()) or self.with_id(int(match["before"]))
                 inner = (int(match["inner"]),) if match["inner"] else ()
@@ -332,16 +333,12 @@ class PassageNames:
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
                 return self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
-            case "place":
-                return Pointers(PointerKind.PLACE)
             case "author":
                 certain = match["comma"] or match["joined"] or match["others"]
                 named = self._by_words(re.sub(r"(?<=\d{4})\D.*", "", text))
                 return Pointers(PointerKind.AUTHOR if certain or named else PointerKind.TOKEN, named)
             case "number":
                 return Pointers(PointerKind.NUMBER, self._with_ids(text), _numbers(text))
-            case "time":
-                return Pointers(PointerKind.NUMBER)
             case _:
                 named = self._by_name(text)
                 numbered = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)

@@ -252,18 +252,14 @@ _WIDE_END_MARKS = frozenset("。！？…")
 _WIDE_CLOSING = "」』）】》〉"
 _AFTER_END = "\"'”’»)]}*_" + _WIDE_CLOSING
 _BEFORE_MORE = frozenset(
-    (
-        "dr.", "mr.", "mrs.", "ms.", "prof.", "rev.", "gen.", "col.", "capt.", "lt.", "sgt.", "sen.", "rep.", "gov.",
-        "hon.", "st.", "mt.", "messrs.", "mme.", "mlle.", "vs.", "cf.", "e.g.", "i.e.", "viz.", "ca.", "approx.",
-        "fig.", "figs.", "eq.", "eqs.", "vol.", "vols.", "pp.",
-    )
-)  # fmt: skip
+    """
+    dr. mr. mrs. ms. prof. rev. gen. col. capt. lt. sgt. sen. rep. gov. hon. st. mt. messrs. mme. mlle. vs. cf. e.g.
+    i.e. viz. ca. approx. fig. figs. eq. eqs. vol. vols. pp.
+    """.split()  # noqa: SIM905
+)
 _BEFORE_NUMBERS = frozenset(
-    (
-        "no.", "nos.", "ch.", "sec.", "art.", "jan.", "feb.", "mar.", "apr.", "jun.", "jul.", "aug.", "sep.", "sept.",
-        "oct.", "nov.", "dec.",
-    )
-)  # fmt: skip
+    "no. nos. ch. sec. art. jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec.".split()  # noqa: SIM905
+)
 
 
 def sentence_ends(words: Sequence[str]) -> list[bool]:
@@ -276,14 +272,9 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
     ends: list[bool] = []
     for index, word in enumerate(words):
         bare = word.rstrip(_AFTER_END)
-        if not bare:
-            ends.append(bool(ends) and ends[-1])
-            continue
-        if bare[-1] not in _END_MARKS:
-            ends.append(False)
-            continue
         whole = (words[index - 1] + bare if bare == "." and index else bare).lower()
-        ends.append(may_end_sentence(whole, "".join(words[index + 1 : index + 2])))
+        may_end = bare[-1:] in _END_MARKS and may_end_sentence(whole, "".join(words[index + 1 : index + 2]))
+        ends.append(may_end if bare else ends[-1:] == [True])
     return ends
 
 
@@ -333,7 +324,7 @@ def cut_long_sentences(
             cut.append(next((word + 1 for word in range(limit - 1, cut[-1], -1) if ended[word]), limit))
     if len(cut) == len(starts):
         return list(heads), list(labels), cut
-    inside = heads_from_distances([head - word for word, head in enumerate(heads)], cut)
+    inside = heads_within(heads, cut)
     roots = ["root" if head == word else label for word, (head, label) in enumerate(zip(inside, labels, strict=True))]
     return inside, roots, cut
 
@@ -384,14 +375,13 @@ def attach_closing_marks(
     return moved_heads, moved_labels, kept
 
 
-def heads_from_distances(distances: Sequence[int], starts: Sequence[int]) -> list[int]:
-    """Index of each word's head from its distance; a word whose head is in another sentence becomes a root."""
-    heads: list[int] = []
-    for start, end in pairwise((*starts, len(distances))):
-        for word in range(start, end):
-            head = word + distances[word]
-            heads.append(head if start <= head < end else word)
-    return heads
+def heads_within(heads: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """The heads of words, but a word whose head is in another sentence becomes a root."""
+    return [
+        head if start <= head < end else word
+        for start, end in pairwise((*starts, len(heads)))
+        for word, head in enumerate(heads[start:end], start)
+    ]
 
 
 _LINE, _NO_BLANK = re.compile(r"[^\r\n]+"), re.compile(r"\S")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, starmap
+from itertools import groupby
 
-from attribeam.attribution.answers.markup import hide_markup, structured_text
+from attribeam.attribution.answers.markup import hide_markup, merged_ranges, structured_text
 from attribeam.attribution.answers.parsed_answer import (
     CONJUNCT,
     LabelScheme,
@@ -220,6 +220,9 @@ def _without_fragments(
         first = owned[0] - tree.first_word
         following = next((word for word in others if word > first), others[-1])
         content = [word for word in owned if is_content_word(parsed, word, answer)]
+        inside = trimmed_words(parsed, owned, answer)
+        spoken = [word for word in owned if word in inside and has_letter_or_digit(parsed.words[word].of(answer))]
+        has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
         target = owner
         end = parsed.words[content[-1]].char_end if content else 0
         if content and answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":"):
@@ -227,18 +230,10 @@ def _without_fragments(
             is_name = content[-1] - content[0] < _LONGEST_LABEL and tags <= _LABEL_TAGS
             if is_name and tree.predicates[merged[following]]:
                 target = merged[following]
-        elif not content or _is_short(parsed, answer, owned, scheme):
+        elif not content or (len(spoken) < _SHORTEST_FACT and not has_subject):
             target = merged[first - 1 if first else following]
         merged = [target if above == owner else above for above in merged]
     return merged
-
-
-def _is_short(parsed: ParsedAnswer, answer: str, owned: Sequence[int], scheme: LabelScheme) -> bool:
-    """True for one or two words without a subject."""
-    words = trimmed_words(parsed, owned, answer)
-    spoken = [word for word in owned if word in words and has_letter_or_digit(parsed.words[word].of(answer))]
-    has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
-    return len(spoken) < _SHORTEST_FACT and not has_subject
 
 
 _CONDITIONS = frozenset(
@@ -346,13 +341,8 @@ def _alike(run: range, key: Callable[[int], object]) -> Iterator[tuple[object, r
 def _value_and_name_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Numbers and dates written with digits, with the words of their unit ("October 9-11" is one), and names."""
     text = hide_markup(answer, parsed.marked)
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text)):
-        if joined and start < joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((start, end))
-    yield from (words_in(parsed, chars) for chars in (*starmap(CharRange, joined), *parsed.entities))
+    values = sorted(CharRange(*match.span()) for pattern in (DATE, QUANTITY) for match in pattern.finditer(text))
+    yield from (words_in(parsed, chars) for chars in (*merged_ranges(values), *parsed.entities))
     for sentence in () if parsed.entities else sentence_bounds(parsed):
         tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
         yield from (words for tag, words in tagged if tag == "PROPN")
