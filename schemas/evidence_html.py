@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attribeam.schemas.evidence_record import AnswerKind
 
 if TYPE_CHECKING:
-    from attribeam.schemas.evidence_record import EvidencePiece, SpanEvidence
+    from attribeam.schemas.evidence_record import SpanEvidence
     from attribeam.schemas.qa_record import QARecord
 
 LIGHT = {
@@ -163,13 +163,12 @@ def _verdict(span: SpanEvidence) -> Iterator[str]:
     )
     yield f'<p class="facts">{_name(span)} {facts}</p>'
     if span.evidence:
-        yield f'<ul class="evidence">{"".join(map(_piece, span.evidence))}</ul>'
-
-
-def _piece(piece: EvidencePiece) -> str:
-    source = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''}{_id(piece.passage_id)}"
-    text = f'<mark dir="auto">{escape(piece.text)}</mark>'
-    return f'<li><span class="facts">{source}, {piece.score:.2f}:</span> {text}'
+        pieces = (
+            f'<li><span class="facts">passage {piece.passage_index + 1}{", title" if piece.in_title else ""}'
+            f'{_id(piece.passage_id)}, {piece.score:.2f}:</span> <mark dir="auto">{escape(piece.text)}</mark></li>'
+            for piece in span.evidence
+        )
+        yield f'<ul class="evidence">{"".join(pieces)}</ul>'
 
 
 def _id(passage_id: str | None) -> str:

@@ -276,12 +276,11 @@ def _agree(first: Measure, second: Measure) -> bool:
         return any(abs(size - other) <= _DEGREES_ERROR + _RELATIVE_DEGREES_ERROR * abs(size) for size, other in exact)
     if first.dimension != second.dimension or first.size == second.size:
         return False
-    for amount, written in pairs:
-        size = amount * first.size / second.size
-        last_digit = Decimal(10) ** int(written.as_tuple().exponent)
-        if abs(size - written) <= max(_RELATIVE_ERROR * size, last_digit / 2):
-            return True
-    return False
+    sizes = [(amount * first.size / second.size, written) for amount, written in pairs]
+    return any(
+        abs(size - written) <= max(_RELATIVE_ERROR * size, Decimal(10) ** int(written.as_tuple().exponent) / 2)
+        for size, written in sizes
+    )
 
 
 _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"

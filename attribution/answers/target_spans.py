@@ -66,13 +66,11 @@ def choose_target_spans(
         for chars in _ranges_of_kind(kind, parsed, answer):
             chosen.setdefault(chars, kind)
     if not chosen:
-        trimmed = answer.strip()
-        if not trimmed:
+        whole = re.search(r"\S(?:.*\S)?", answer, re.DOTALL)
+        if whole is None:
             raise ValueError("an answer with something besides white space is needed to choose target spans")
-        start = len(answer) - len(answer.lstrip())
-        whole = CharRange(start, start + len(trimmed))
         sentences = _ranges_of_kind(SpanKind.SENTENCES, parsed, answer)
-        chosen = dict.fromkeys(sentences or [whole], SpanKind.SENTENCES)
+        chosen = dict.fromkeys(sentences or [CharRange(*whole.span())], SpanKind.SENTENCES)
     chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()}
     return tuple(TargetSpan(chosen[chars], chars) for chars in sorted(chosen))
 
@@ -177,11 +175,9 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
         if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and has_subject):
             labels.append(words)
     structure = structured_text(answer)
-    for part, kind in zip(structure.parts, structure.kinds, strict=True):
-        words = words_in(parsed, part)
-        if words and kind is ClaimKind.HEADING:
-            labels.append(words)
-    return labels
+    pairs = zip(structure.parts, structure.kinds, strict=True)
+    headings = (words_in(parsed, part) for part, kind in pairs if kind is ClaimKind.HEADING)
+    return labels + [words for words in headings if words]
 
 
 def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
