@@ -183,7 +183,15 @@ class _Marks:
         self._sources = SourceLines(answer, self._text, names)
 
     def marks(self) -> tuple[CitationMark, ...]:
-        marks = self._disjoint()
+        found = [
+            *self._sources.source_lists(), *self._sources.tables(), *self._sources.footnotes(),
+            *self._sources.source_sentences(), *self._tokens(), *self._tags(), *self._raised(), *self._brackets(),
+            *self._sources.lines(), *self._sources.trailing(),
+        ]  # fmt: skip
+        marks: list[Mark] = []  # ascending; of those that overlap the first, the longer of two that begin together
+        for mark in sorted(found, key=lambda mark: (mark.start, -mark.end)):
+            if not marks or mark.start >= marks[-1].end:
+                marks.append(mark)
         visible = list(self._answer)
         for mark in marks:
             visible[mark.start : mark.end] = " " * (mark.end - mark.start)
@@ -239,19 +247,6 @@ class _Marks:
         named = () if not by_id and pointers.named == ids else pointers.named
         indices = named or (*pointers.from_zero, *numbered)
         return tuple(dict.fromkeys(index for index in indices if 0 <= index < self._names.count))
-
-    def _disjoint(self) -> list[Mark]:
-        """Ascending; of marks that overlap the one that begins first, the longer one of two that begin together."""
-        marks = [
-            *self._sources.source_lists(), *self._sources.tables(), *self._sources.footnotes(),
-            *self._sources.source_sentences(), *self._tokens(), *self._tags(), *self._raised(), *self._brackets(),
-            *self._sources.lines(), *self._sources.trailing(),
-        ]  # fmt: skip
-        kept: list[Mark] = []
-        for mark in sorted(marks, key=lambda mark: (mark.start, -mark.end)):
-            if not kept or mark.start >= kept[-1].end:
-                kept.append(mark)
-        return kept
 
     # Brackets
 

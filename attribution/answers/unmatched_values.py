@@ -447,26 +447,22 @@ class ValueMatcher:
     def unmatched_ranges(self, span: CharRange, passage_indices: Sequence[int]) -> list[CharRange]:
         """Where in the answer the values of ``unmatched_values`` stand, ascending."""
         indices = tuple(passage_indices) or tuple(range(len(self.passages)))
-        return [self._values[number].chars for number in self._in(span) if not self._is_repeated(number, indices)]
+        return [value.chars for value in self.values_in(span) if not self._is_repeated(value, indices)]
 
     def values_in(self, span: CharRange) -> list[Value]:
         """The values that belong to the span, ascending."""
-        return [self._values[number] for number in self._in(span)]
-
-    def _in(self, span: CharRange) -> list[int]:
         last = bisect_left(self._values, span.char_end, key=lambda value: value.chars.char_start)
         first = bisect_left(self._ends, span.char_start + 1)
         return [
-            number
-            for number, value in enumerate(self._values[first:last], first)
+            value
+            for value in self._values[first:last]
             if span.covers(value.chars) or (isinstance(value, AnswerName) and value.chars.covers(span))
         ]
 
-    def _is_repeated(self, number: int, passage_indices: Sequence[int]) -> bool:
-        value = self._values[number]
+    def _is_repeated(self, value: Value, passage_indices: Sequence[int]) -> bool:
         parts: frozenset[int] = frozenset()
         for index in passage_indices:
-            key = id(value), index  # values live in ``_all_values``, which copies share; their numbers may differ
+            key = id(value), index  # values live in ``_all_values``, which copies share
             if key not in self._parts:
                 self._parts[key] = value.parts_in(self.passages[index])
             parts |= self._parts[key]
