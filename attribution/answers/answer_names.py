@@ -442,11 +442,10 @@ class PassageContent:
         amounts = self._amounts
         if any(least in amounts for kind, least, _ in part if kind is Kind.AMOUNT_OF_TIME):
             return True
-        for kind, least, most in part:
-            sizes = self.sizes(kind)
-            if least in sizes or (least < most and any(least <= size <= most for size in sizes)):
-                return True
-        return False
+        return any(
+            least in (sizes := self.sizes(kind)) or (least < most and any(least <= size <= most for size in sizes))
+            for kind, least, most in part
+        )
 
     @cached_property
     def _numbers(self) -> list[Number]:

@@ -233,7 +233,7 @@ _ID_LABEL = re.compile(r"\w*?(?<![^\W_])(?:ids?|kb)\b|.*\bid\b", re.IGNORECASE)
 _SYSTEM_LEAD = re.compile(r"[A-Z][\w -]{1,30}?\s*[:>›|]\s*")
 """What a source is kept in: "Confluence: Setup", where a passage is called "Setup"."""
 _FREE_WITH_PLACE = re.compile(
-    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))",
+    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))"
 )
 _PAGE_OF_NAME = re.compile(r"(?:[#?]\S*|:\d+(?:-\d+)?)(?!\w)")
 _FILE_ENDING = re.compile(rf"\.(?:{_DOCUMENT}|{_OTHER_FILE})$", re.IGNORECASE)
@@ -359,10 +359,8 @@ class PassageNames:
         stem = plain[: ending.start()] if ending else plain
         without_part = _PART_OF_FILE.sub("", stem) + (ending.group() if ending else "")
         for name in (plain, plain.split("#")[0], without_part):
-            if name in self._numeric_ids:
-                return self._numeric_ids[name]
-            if name in self._known:
-                return self._known[name][0]
+            if found := self._numeric_ids.get(name) or self._known.get(name, ((), None))[0]:
+                return found
         return ()
 
     def _by_words(self, text: str) -> tuple[int, ...]:

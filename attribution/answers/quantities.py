@@ -294,10 +294,7 @@ PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in 
 _OF = r"(?:\sof)?[\s-](?:(?:an?|one)[\s-])?"
 _POINT_BEHIND = re.compile(r"(?:percentage[\s-]|per\s?cent(?:age)?\s?)?(?:point|per\s?cent)\b", re.IGNORECASE)
 PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
-_SHARED_BEHIND = re.compile(
-    rf"\sof\s(?:{_DETERMINER}(?!{_TIME_UNIT}|time\b|way\b)(?-i:[a-z])|them\b)",
-    re.IGNORECASE,
-)
+_SHARED_BEHIND = re.compile(rf"\sof\s(?:{_DETERMINER}(?!{_TIME_UNIT}|time\b|way\b)(?-i:[a-z])|them\b)", re.IGNORECASE)
 _INEXACT_BEFORE = re.compile(
     r"\b(?:than|over|under|above|below|least|most|to|second|last|other|another|latter|later|final|former|remaining"
     r"|early|upper|lower|(?:the|this|that|each)\s\w+)\s(?:an?\s)?$",
@@ -339,12 +336,9 @@ def phrases_in(text: str) -> Iterator[Quantity]:
     """What a text says in other ways than by one number: "a dozen", "two thirds", "half a million"."""
     lowered = text.lower()
     for hints, core, pattern, read in _PHRASES:
-        for hint in hints:
-            if hint in lowered:
-                break
-        else:
+        if not any(hint in lowered for hint in hints) or not core.search(lowered):
             continue
-        for match in pattern.finditer(text) if core.search(lowered) else ():
+        for match in pattern.finditer(text):
             readings = frozenset(read(match))
             if readings:
                 scale = match.groupdict().get("scale")

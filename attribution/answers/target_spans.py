@@ -44,11 +44,7 @@ def parse_span_kinds(text: str) -> tuple[SpanKind, ...]:
 
 
 def choose_target_spans(
-    parsed: ParsedAnswer,
-    answer: str,
-    *,
-    kinds: Sequence[SpanKind],
-    given: tuple[CharRange, ...] | None,
+    parsed: ParsedAnswer, answer: str, *, kinds: Sequence[SpanKind], given: tuple[CharRange, ...] | None
 ) -> tuple[TargetSpan, ...]:
     """The target spans of one answer, at least one for every answer that is not white space only.
 
