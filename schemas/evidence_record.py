@@ -359,11 +359,8 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
 )  # fmt: skip
 
 _OF_RECORD = {
-    "record_id": attrgetter("record_id"),
-    "source_file": attrgetter("source.source_file"),
-    "source_row": attrgetter("source.source_row"),
-    "answered_at": attrgetter("answered_at"),
-    "generator": attrgetter("generator"),
+    **{name: attrgetter(name) for name in ("record_id", "answered_at", "generator")},
+    **{name: attrgetter(f"source.{name}") for name in ("source_file", "source_row")},
 }
 _STRUCTS = {"atomic_fact": "", "evidence": "chars.", "unsupported_words": "", "token_evidence": "chars."}
 """Fields with lists of structs, and where an item keeps its range."""
@@ -417,7 +414,8 @@ CLAIM_SUPPORTS = (*VERDICTS, Support.NOT_CALIBRATED)
 
 def counted_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that stand for themselves: without those that take their verdict from the row of their claim."""
-    return batch.filter(_counted(batch))
+    is_counted = pc.equal(batch.column("claim_index"), batch.column("span_index"))
+    return batch.filter(pc.fill_null(is_counted, True))
 
 
 def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -427,13 +425,10 @@ def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims with a verdict."""
-    return batch.filter(pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=pa.array(VERDICTS))))
+    counted = counted_rows(batch)
+    return counted.filter(pc.is_in(counted.column("support"), value_set=pa.array(VERDICTS)))
 
 
 def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
     """True for each row that ``SpanEvidence.is_claim``."""
     return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), False)
-
-
-def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:
-    return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), True)

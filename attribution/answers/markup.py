@@ -359,10 +359,8 @@ _MOST_WORDS_OF_LABEL = 6
 @lru_cache(maxsize=64)
 def structured_text(answer: str) -> StructuredText:
     """The tables and the JSON of an answer."""
-    rows: list[CharRange] = []
-    fields: list[CharRange] = []
+    rows, fields, signs = list[CharRange](), list[CharRange](), list[CharRange]()
     parts: _Parts = []
-    signs: list[CharRange] = []
     position = 0
     while start := _JSON_START.search(answer, position) if "{" in answer or "[" in answer else None:
         json = _Json(answer, start.start())

@@ -344,7 +344,11 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Each noun with the adjacent determiners, adjectives, numbers and names that depend on it."""
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
-        members = _chunk_heads(parsed, start, end, scheme)
+        members = [*range(start, end)]  # of each word the noun whose chunk it may be in, or itself
+        for index, top in enumerate(members):
+            while _hangs_within_chunk(parsed, top, scheme) and start <= parsed.dependency_heads[top] < end:
+                top = parsed.dependency_heads[top]
+            members[index] = top
         for noun in range(start, end):
             if members[noun - start] == noun and parsed.universal_tags[noun] in scheme.noun_tags:
                 inside = {start + word for word, head in enumerate(members) if head == noun}
@@ -358,21 +362,11 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
                 yield range(first, stop)
 
 
-def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
-    """For each word of the sentence, the noun whose chunk it may be in; the word itself if there is none."""
-
-    def hangs_within(word: int) -> bool:
-        label, head = parsed.dependency_labels[word], parsed.dependency_heads[word]
-        possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
-        is_inside = head != word and start <= head < end
-        return is_inside and (possessive or not scheme.noun_chunk_labels.isdisjoint((label, base_label(label))))
-
-    tops = [*range(start, end)]
-    for index, top in enumerate(tops):
-        while hangs_within(top):
-            top = parsed.dependency_heads[top]
-        tops[index] = top
-    return tops
+def _hangs_within_chunk(parsed: ParsedAnswer, word: int, scheme: LabelScheme) -> bool:
+    label = parsed.dependency_labels[word]
+    is_possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
+    is_within = is_possessive or not scheme.noun_chunk_labels.isdisjoint((label, base_label(label)))
+    return is_within and parsed.dependency_heads[word] != word
 
 
 _FUNCTION_TAGS = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SPACE"})
