@@ -265,14 +265,12 @@ def _parsed_block(doc: Doc, ranges: list[CharRange], code: Sequence[CharRange], 
     ended = [False] * len(words) if is_table_row else sentence_ends(tokens.forms)
     tokens.cut_long_sentences(ended)
     tokens.join_unended_sentences(ended)
-    is_code = [range_overlapping(word, code) is not None for word in words]
+    tagged = zip(words, tokens.universal_tags, strict=True)
     return ParsedAnswer(
         words=tuple(words),
         dependency_heads=tuple(tokens.heads),
         dependency_labels=tuple(tokens.labels),
-        universal_tags=tuple(
-            "PROPN" if code else tag for tag, code in zip(tokens.universal_tags, is_code, strict=True)
-        ),
+        universal_tags=tuple("PROPN" if range_overlapping(word, code) else tag for word, tag in tagged),
         fine_tags=tuple(tokens.fine_tags),
         sentence_starts=tuple(tokens.starts),
         cut_starts=tuple(start for start in tokens.starts[1:] if not ended[start - 1]),

@@ -430,9 +430,8 @@ class _Marks:
             yield Mark(match.start(), match.end(), NOTHING)
         for match in _HASH.finditer(self._text):
             numbers = tuple(map(int, re.findall(r"\d+", match["inner"])))
-            if self._are_known(numbers) and not _NUMBER_WORDS_BEFORE.search(
-                self._text[max(0, match.start() - 20) : match.start()]
-            ):
+            before = self._text[max(0, match.start() - 20) : match.start()]
+            if self._are_known(numbers) and not _NUMBER_WORDS_BEFORE.search(before):
                 yield Mark(match.start(), match.end(), Pointers(PointerKind.NUMBER, numbers=numbers))
 
     def _is_power(self, position: int) -> bool:
