@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attribeam.schemas.evidence_record import AnswerKind
 
 if TYPE_CHECKING:
-    from attribeam.schemas.evidence_record import EvidencePiece, SpanEvidence
+    from attribeam.schemas.evidence_record import SpanEvidence
     from attribeam.schemas.qa_record import QARecord
 
 LIGHT = {
@@ -63,10 +63,15 @@ def answer_html(record: QARecord, spans: Sequence[SpanEvidence]) -> str:
     """An answer with its claims, and its passages with what supports them."""
     claims = sorted((span for span in spans if span.is_claim), key=lambda span: span.chars)
     others = sorted((span for span in spans if span.is_counted and not span.is_claim), key=lambda span: span.chars)
+    kind, risk = (spans[0].answer_kind, spans[0].answer_risk) if spans else (AnswerKind.ANSWER, None)
+    facts = _facts(
+        "" if kind == AnswerKind.ANSWER else f"kind of answer: {kind.replace('_', ' ')}",
+        "" if risk is None else f"risk {risk:.2f}",
+    )
     return _fragment(
         [
             f'<p class="question" dir="auto">{escape(record.question)}</p>',
-            *_answer_facts(spans),
+            f'<p class="facts">{facts}</p>' if facts else "",
             f'<div class="answer" dir="auto">{_answer_text(record.answer, spans)}</div>',
             *_span_list(claims, f"{len(claims)} claim{'' if len(claims) == 1 else 's'}", is_open=True),
             *_span_list(others, f"{len(others)} not judged, or no claim", is_open=False),
@@ -91,14 +96,8 @@ def _fragment(parts: Iterable[str], *, claims: Iterable[int]) -> str:
     return f'<div class="attribeam tex2jax_ignore mathjax_ignore"><style>{_STYLE}{lights}</style>{body}</div>'
 
 
-def _answer_facts(spans: Sequence[SpanEvidence]) -> Iterator[str]:
-    kind, risk = (spans[0].answer_kind, spans[0].answer_risk) if spans else (AnswerKind.ANSWER, None)
-    facts = [
-        "" if kind == AnswerKind.ANSWER else f"kind of answer: {kind.replace('_', ' ')}",
-        "" if risk is None else f"risk {risk:.2f}",
-    ]
-    if any(facts):
-        yield f'<p class="facts">{escape(", ".join(filter(None, facts)))}</p>'
+def _facts(*facts: str) -> str:
+    return escape(", ".join(filter(None, facts)))
 
 
 def _answer_text(answer: str, spans: Sequence[SpanEvidence]) -> str:
@@ -107,13 +106,13 @@ def _answer_text(answer: str, spans: Sequence[SpanEvidence]) -> str:
     for span in sorted(spans, key=lambda span: span.chars.char_start - span.chars.char_end):
         marked.append((span.chars.char_start, span.chars.char_end, f"seg {span.support} c{_claim(span)}"))
         marked += _against(span, answer, 0)
-    return "".join(_answer_piece(text, marks) for text, marks in cut(answer, marked))
-
-
-def _answer_piece(text: str, marks: Sequence[str]) -> str:
-    inner, spans = _doubted(text, marks), [mark.split() for mark in marks if mark.startswith("seg ")]
-    claims = " ".join(dict.fromkeys(claim for _, _, claim in spans))
-    return f'<span class="seg {spans[-1][1]} {claims}">{inner}</span>' if spans else inner
+    pieces = []
+    for text, marks in cut(answer, marked):
+        around = [mark.split() for mark in marks if mark.startswith("seg ")]
+        claims = " ".join(dict.fromkeys(claim for _, _, claim in around))
+        opened, closed = (f'<span class="seg {around[-1][1]} {claims}">', "</span>") if around else ("", "")
+        pieces.append(f"{opened}{_doubted(text, marks)}{closed}")
+    return "".join(pieces)
 
 
 def _span_text(span: SpanEvidence) -> str:
@@ -154,23 +153,22 @@ def _name(span: SpanEvidence) -> str:
 
 
 def _verdict(span: SpanEvidence) -> Iterator[str]:
-    facts = [
+    facts = _facts(
         span.why,
         "" if span.support_score is None else f"support {span.support_score:.2f}",
         "" if span.evidence_mass is None else f"evidence mass {span.evidence_mass:.2f}",
         "no evidence" if span.top_passage_index is None else f"best passage {span.top_passage_index + 1}",
         "" if span.margin is None else f"margin {span.margin:.2f}",
         f"not in the passages: {', '.join(span.unmatched_values)}" if span.unmatched_values else "",
-    ]
-    yield f'<p class="facts">{_name(span)} {escape(", ".join(filter(None, facts)))}</p>'
+    )
+    yield f'<p class="facts">{_name(span)} {facts}</p>'
     if span.evidence:
-        yield f'<ul class="evidence">{"".join(map(_piece, span.evidence))}</ul>'
-
-
-def _piece(piece: EvidencePiece) -> str:
-    source = f"passage {piece.passage_index + 1}{', title' if piece.in_title else ''}{_id(piece.passage_id)}"
-    text = f'<mark dir="auto">{escape(piece.text)}</mark>'
-    return f'<li><span class="facts">{source}, {piece.score:.2f}:</span> {text}'
+        pieces = (
+            f'<li><span class="facts">passage {piece.passage_index + 1}{", title" if piece.in_title else ""}'
+            f'{_id(piece.passage_id)}, {piece.score:.2f}:</span> <mark dir="auto">{escape(piece.text)}</mark></li>'
+            for piece in span.evidence
+        )
+        yield f'<ul class="evidence">{"".join(pieces)}</ul>'
 
 
 def _id(passage_id: str | None) -> str:

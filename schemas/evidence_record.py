@@ -262,13 +262,13 @@ def _range_of(row: Mapping[str, Any]) -> CharRange:
     return CharRange(row["char_start"], row["char_end"])
 
 
+def _ranges_of(rows: Sequence[Mapping[str, Any]]) -> tuple[CharRange, ...]:
+    return tuple(map(_range_of, rows))
+
+
 def _located(kind: Callable[..., _T], row: Mapping[str, Any]) -> _T:
     """A piece or token of evidence, whose range is two fields of its row."""
     return kind(chars=_range_of(row), **{name: value for name, value in row.items() if name not in _RANGE_FIELDS})
-
-
-def _ranges_of(rows: Sequence[Mapping[str, Any]]) -> tuple[CharRange, ...]:
-    return tuple(map(_range_of, rows))
 
 
 _MADE: Mapping[str, Callable[[Any], object]] = {
@@ -310,12 +310,8 @@ def evidence_schema(
 
 
 _RANGE_FIELDS = ("char_start", "char_end")
-_INDEX, _IN_TITLE, _TEXT, _SCORE = (
-    pa.field(name, kind, nullable=False)
-    for name, kind in (
-        ("passage_index", pa.int32()), ("in_title", pa.bool_()), ("text", pa.string()), ("score", pa.float32())
-    )
-)  # fmt: skip
+_INDEX, _IN_TITLE = pa.field("passage_index", pa.int32(), False), pa.field("in_title", pa.bool_(), False)
+_TEXT, _SCORE = pa.field("text", pa.string(), False), pa.field("score", pa.float32(), False)
 _PIECE = pa.struct([_INDEX, pa.field("passage_id", pa.string()), _IN_TITLE, *RANGE, _TEXT, _SCORE])
 _TOKEN = pa.struct([_INDEX, _IN_TITLE, *RANGE, _SCORE])
 
@@ -363,11 +359,8 @@ _EVIDENCE_FIELDS: tuple[tuple[str, pa.DataType, bool, str], ...] = (
 )  # fmt: skip
 
 _OF_RECORD = {
-    "record_id": attrgetter("record_id"),
-    "source_file": attrgetter("source.source_file"),
-    "source_row": attrgetter("source.source_row"),
-    "answered_at": attrgetter("answered_at"),
-    "generator": attrgetter("generator"),
+    **{name: attrgetter(name) for name in ("record_id", "answered_at", "generator")},
+    **{name: attrgetter(f"source.{name}") for name in ("source_file", "source_row")},
 }
 _STRUCTS = {"atomic_fact": "", "evidence": "chars.", "unsupported_words": "", "token_evidence": "chars."}
 """Fields with lists of structs, and where an item keeps its range."""
@@ -421,28 +414,21 @@ CLAIM_SUPPORTS = (*VERDICTS, Support.NOT_CALIBRATED)
 
 def counted_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that stand for themselves: without those that take their verdict from the row of their claim."""
-    return _kept(batch, _counted(batch))
+    is_counted = pc.equal(batch.column("claim_index"), batch.column("span_index"))
+    return batch.filter(pc.fill_null(is_counted, True))
 
 
 def claim_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims."""
-    return _kept(batch, claim_mask(batch))
+    return batch.filter(claim_mask(batch))
 
 
 def judged_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The counted rows that are claims with a verdict."""
-    return _kept(batch, pc.and_(_counted(batch), pc.is_in(batch.column("support"), value_set=pa.array(VERDICTS))))
+    counted = counted_rows(batch)
+    return counted.filter(pc.is_in(counted.column("support"), value_set=pa.array(VERDICTS)))
 
 
 def claim_mask(batch: pa.RecordBatch) -> pa.BooleanArray:
     """True for each row that ``SpanEvidence.is_claim``."""
     return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), False)
-
-
-def _counted(batch: pa.RecordBatch) -> pa.BooleanArray:
-    return pc.fill_null(pc.equal(batch.column("claim_index"), batch.column("span_index")), True)
-
-
-def _kept(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
-    """The rows where ``mask`` is true; no copy where it is true everywhere."""
-    return batch if pc.all(mask).as_py() else batch.filter(mask)

@@ -12,7 +12,7 @@ import re
 import reprlib
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 from uuid import uuid4
@@ -142,15 +142,10 @@ def unfinished_name() -> str:
 
 def check_apart(output: str | Path, paths: Iterable[str | Path]) -> None:
     """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
-    if any(_is_same(path, output) for path in paths):
-        raise UsageError(f"--output {output} is one of the files to read; name another one")
-
-
-def _is_same(path: str | Path, other: str | Path) -> bool:
-    try:
-        return Path(path).samefile(other)
-    except (OSError, ValueError):  # one is not there, is out of reach, or is no name of a file
-        return False
+    for path in paths:
+        with suppress(OSError, ValueError):  # one is not there, is out of reach, or is no name of a file
+            if Path(path).samefile(output):
+                raise UsageError(f"--output {output} is one of the files to read; name another one")
 
 
 @contextmanager

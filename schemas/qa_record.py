@@ -37,6 +37,10 @@ class CharRange:
         """True where at least one code point is in both."""
         return self.char_start < other.char_end and other.char_start < self.char_end
 
+    def covers(self, other: CharRange) -> bool:
+        """True where all code points of the other are in this one."""
+        return self.char_start <= other.char_start and other.char_end <= self.char_end
+
     def of(self, text: str) -> str:
         """The characters of ``text`` in this range."""
         return text[self.char_start : self.char_end]
@@ -116,12 +120,10 @@ class Reason(StrEnum):
     WORKER_DIED = "worker_died"
 
 
-_FOUND_WHILE_READING = (Reason.INVALID_UTF8, Reason.INVALID_JSON, Reason.OUT_OF_MEMORY)
-
-
 def reading_stage(reason: Reason) -> Stage:
     """The stage of a fault that is found while a log is read and checked."""
-    return Stage.READ if reason in _FOUND_WHILE_READING else Stage.VALIDATE
+    is_unreadable = reason in (Reason.INVALID_UTF8, Reason.INVALID_JSON, Reason.OUT_OF_MEMORY)
+    return Stage.READ if is_unreadable else Stage.VALIDATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,23 +208,13 @@ RETRIEVALS = "retrievals"
 ``position`` is that among the documents of the span, and ``passage_index`` that among the passages, both from 0.
 """
 
-SPAN_LABELS = "span_labels"
-"""Column with one struct per target span, in the order of ``target_spans``."""
+SPAN_LABELS, LABEL_GROUP = "span_labels", "label_group"
+UNSUPPORTED_SPANS, ANSWER_SUPPORTED = "unsupported_spans", "answer_supported"
+FAITHFULNESS, ERROR_KINDS = "faithfulness", "error_kinds"
+"""Columns with labels, which ``_LABELLED_FIELDS`` describes: of spans, unsupported ranges, and whole answers.
 
-UNSUPPORTED_SPANS = "unsupported_spans"
-"""Column with the ranges of the answer that a person found unsupported; null where nobody looked."""
-
-LABEL_GROUP = "label_group"
-"""Column with the part of the data set that a row belongs to, such as its task."""
-
-ANSWER_SUPPORTED = "answer_supported"
-"""Column that says whether the passages support all of the answer; null where nobody judged the whole answer."""
-
-FAITHFULNESS = "faithfulness"
-"""Column with the mean grade that people gave the answer; null where they gave none."""
-
-ERROR_KINDS = "error_kinds"
-"""Column with the ways in which an answer that was judged as a whole is unsupported."""
+``SPAN_LABELS`` has one struct per target span. Null is what nobody looked at, judged or graded.
+"""
 
 RANGE = [pa.field("char_start", pa.int32(), nullable=False), pa.field("char_end", pa.int32(), nullable=False)]
 _INDICES = pa.list_(pa.int32())

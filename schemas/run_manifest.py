@@ -147,24 +147,17 @@ def cut_passages(sample: Iterable[PassageEnd]) -> CutPassages | None:
     and passages that end with a mark, if many do.
     """
     ends = tuple(sample)
-    for unit in _UNITS:
-        if (cut := _cut_at(unit, ends)) is not None:
-            return cut
+    for unit, shortest in _UNITS.items():
+        lengths = [int(getattr(end, unit)) for end in ends]
+        open_ended = Counter(length for length, end in zip(lengths, ends, strict=True) if end.is_open or end.is_marked)
+        length, count = max(open_ended.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
+        is_longest = length == max(lengths, default=0)
+        share = _LEAST_SHARE if is_longest and unit != "words" else _LEAST_COMMON_SHARE
+        fewest = max(_FEWEST_CUT, share * len(ends), _LEAST_OPEN_SHARE * lengths.count(length))
+        if length >= shortest and count >= fewest and (is_longest or unit != "words"):
+            return CutPassages(count, len(ends), unit, length)
     marked = sum(end.is_marked for end in ends)
     return CutPassages(marked, len(ends)) if marked >= max(_FEWEST_CUT, _LEAST_COMMON_SHARE * len(ends)) else None
-
-
-def _cut_at(unit: str, ends: tuple[PassageEnd, ...]) -> CutPassages | None:
-    lengths = [int(getattr(end, unit)) for end in ends]
-    open_ended = Counter(length for length, end in zip(lengths, ends, strict=True) if end.is_open or end.is_marked)
-    if not open_ended:
-        return None
-    length, count = max(open_ended.items(), key=lambda item: (item[1], item[0]))
-    is_longest = length == max(lengths)
-    share = _LEAST_SHARE if is_longest and unit != "words" else _LEAST_COMMON_SHARE
-    fewest = max(_FEWEST_CUT, share * len(ends), _LEAST_OPEN_SHARE * lengths.count(length))
-    is_cut = length >= _UNITS[unit] and count >= fewest and (is_longest or unit != "words")
-    return CutPassages(count, len(ends), unit, length) if is_cut else None
 
 
 class RunStatus(StrEnum):

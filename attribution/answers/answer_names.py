@@ -111,10 +111,8 @@ def _forms(text: str) -> Mapping[Phrase, tuple[Phrase, ...]]:
 _OTHER_FORMS = _forms(_FORM_GROUPS)
 """The other forms of a name that has some: ("ny",) for ("new", "york")."""
 
-_DEMONYM_ENDINGS = ("an", "ese", "ish")
-_ADDED_ENDINGS = ("n", "an", "ian", "ese", "ic", "ism", "ist", "ity")
-_VERBS_BEFORE_OF = frozenset(["Composed", "Comprised", "Consisting", "Consists", "Made"])
 _BEHIND_VERBS = frozenset(["your", "it", "them", "into", "onto"])
+_ADDED_ENDINGS = ("n", "an", "ian", "ese", "ic", "ism", "ist", "ity")
 _STEM_LENGTH = 4
 _ALIKE = 0.8
 _LONGEST_ABBREVIATION = 3
@@ -182,13 +180,11 @@ class AnswerName:
         So "Italian" is "Italy", alone and in "Italian President Rossi". But a first name is none: a passage on Normandy
         names no "Norman Hale".
         """
-        part, known = self.parts[index], passage.words
-        if known.issuperset(part.words):
-            return True
+        part = self.parts[index]
         may_be_demonym = len(self.parts) == 1 or any(part.is_title for part in self.parts[index + 1 : index + 2])
         is_acronym = part.written.isupper()
         return all(
-            word in known
+            word in passage.words
             or _word_occurs(word, passage, is_acronym=is_acronym)
             or (may_be_demonym and _is_demonym(word, passage))
             for word in part.words
@@ -206,7 +202,13 @@ class AnswerName:
             return
         for start in range(max(0, self.first - _LONGEST_ACRONYM + 1), end_of_name):
             for end in range(max(start, self.first) + 1, min(len(self.run), start + _LONGEST_ACRONYM) + 1):
-                if _phrase_occurs(tuple(word for part in self.run[start:end] for word in part.words), passage):
+                phrase = tuple(word for part in self.run[start:end] for word in part.words)
+                joined, initials = "".join(phrase), "".join(word[0] for word in phrase).upper()
+                if len(phrase) == 1:
+                    occurs = len(joined) >= _STEM_LENGTH and joined in passage.joined_words
+                else:
+                    occurs = joined in passage.words or (len(initials) > 1 and initials in passage.capitals)
+                if occurs or other_form(phrase, passage):
                     yield from range(start, end)
 
 
@@ -227,56 +229,41 @@ def other_form(phrase: Phrase, passage: PassageContent) -> Phrase | None:
     return None
 
 
-def _phrase_occurs(phrase: Phrase, passage: PassageContent) -> bool:
-    """Whether words of a name occur in another form, as one word, or by their initials."""
-    if other_form(phrase, passage):
-        return True
-    joined = "".join(phrase)
-    if len(phrase) == 1:
-        return len(joined) >= _STEM_LENGTH and joined in passage.joined_words
-    initials = "".join(word[0] for word in phrase).upper()
-    return joined in passage.words or (len(initials) > 1 and initials in passage.capitals)
-
-
 def _word_occurs(word: str, passage: PassageContent, *, is_acronym: bool) -> bool:
     """Whether a word that the passage does not have occurs in another spelling, as initials, or as a day of several."""
-    if word.rstrip("s") in _DAYS and word.rstrip("s") in passage.days:
-        return True
-    spellings = [word.rstrip("s"), word + "s"]
+    singular = word.rstrip("s")
+    spellings = [singular, word + "s"]
     for british, american in (("our", "or"), ("tre", "ter"), ("ence", "ense"), ("ise", "ize"), ("isa", "iza")):
         spellings += [word.replace(british, american), word.replace(american, british)]
-    if not passage.words.isdisjoint(spellings):
-        return True
-    if len(word) > 1 and is_acronym and any(word in initials for initials in passage.initials):
-        return True
-    return len(word) >= _SHORTEST_INITIALS and is_acronym and word in passage.content_initials
+    return (
+        (singular in _DAYS and singular in passage.days)
+        or not passage.words.isdisjoint(spellings)
+        or (is_acronym and len(word) > 1 and any(word in initials for initials in passage.initials))
+        or (is_acronym and len(word) >= _SHORTEST_INITIALS and word in passage.content_initials)
+    )
 
 
 def _is_demonym(word: str, passage: PassageContent) -> bool:
     """True where a passage names the place of the word, or people of the place: "Germany" and "German"."""
-    names = passage.lower_capitalised
-    if len(word) > _STEM_LENGTH and any(word + ending in names for ending in _ADDED_ENDINGS):
-        return True
-    singular = word.rstrip("s")
-    if len(singular) < _STEM_LENGTH + 2 or not singular.endswith(_DEMONYM_ENDINGS):
-        return False
-    return any(name.startswith(singular[:_STEM_LENGTH]) for name in names)
+    names, singular = passage.lower_capitalised, word.rstrip("s")
+    is_people = len(singular) >= _STEM_LENGTH + 2 and singular.endswith(("an", "ese", "ish"))
+    return (len(word) > _STEM_LENGTH and any(word + ending in names for ending in _ADDED_ENDINGS)) or (
+        is_people and any(name.startswith(singular[:_STEM_LENGTH]) for name in names)
+    )
 
 
 def answer_names(parsed: ParsedAnswer, text: str) -> Iterator[AnswerName]:
     """The names of an answer, ascending, but for months; ``text`` is the answer without its markup."""
     run: list[list[NamePart]] = []
-    for part in _parts(parsed, text):
-        before = run[-1][-1].chars.char_end if run else 0
-        if run and _WITHIN_NAME.fullmatch(text, before, part.chars.char_start):
+    for part in (*_parts(parsed, text), None):
+        gap = (run[-1][-1].chars.char_end, part.chars.char_start) if run and part else None
+        if gap and part and _WITHIN_NAME.fullmatch(text, *gap):
             run[-1].append(part)
             continue
-        if run and _BETWEEN_NAMES.fullmatch(text, before, part.chars.char_start) is None:
+        if run and not (gap and _BETWEEN_NAMES.fullmatch(text, *gap)):
             yield from _names_of_run(run, text)
             run = []
-        run.append([part])
-    if run:
-        yield from _names_of_run(run, text)
+        run += [[part]] if part else []
 
 
 def _names_of_run(run: Sequence[Sequence[NamePart]], text: str) -> Iterator[AnswerName]:
@@ -371,28 +358,27 @@ def is_capitalised_as_first(parsed: ParsedAnswer, word: int, text: str) -> bool:
     before "of" ("Consists of").
     """
     start, end = sentence_of_word(parsed, word)
-    chars = parsed.words[word]
+    chars, label = parsed.words[word], base_label(parsed.dependency_labels[word])
+    form = chars.of(text)
     if word != start and text[: chars.char_start].rstrip()[-1:] not in (":", "*", ""):
         return False
-    if any(character.isupper() for character in chars.of(text)[1:]):
+    if any(map(str.isupper, form[1:])):
         return False
     following, next_form = "", ""
     if word + 1 < end:
         following, next_form = parsed.universal_tags[word + 1], parsed.words[word + 1].of(text)
-    if chars.of(text) == "May" and following == "VERB":
+    if (
+        (form == "May" and following == "VERB")
+        or (label in _LEADING_LABELS and following != "PROPN")
+        or next_form == ":"
+        or next_form in _BEHIND_VERBS
+        or (next_form == "of" and form in ("Composed", "Comprised", "Consisting", "Consists", "Made"))
+    ):
         return True
-    if base_label(parsed.dependency_labels[word]) in _LEADING_LABELS and following != "PROPN":
-        return True
-    if next_form == ":" or (next_form == "of" and chars.of(text) in _VERBS_BEFORE_OF) or next_form in _BEHIND_VERBS:
-        return True
-    if parsed.dependency_heads[word] != word:
-        return False
-    children = {
-        base_label(parsed.dependency_labels[child])
-        for child in range(word + 1, end)
-        if parsed.dependency_heads[child] == word
-    }
-    return following in ("DET", "PRON") or (following != "PROPN" and not _VERBAL_CHILDREN.isdisjoint(children))
+    heads = parsed.dependency_heads
+    children = {base_label(parsed.dependency_labels[child]) for child in range(word + 1, end) if heads[child] == word}
+    has_verbal_child = following != "PROPN" and not _VERBAL_CHILDREN.isdisjoint(children)
+    return heads[word] == word and (following in ("DET", "PRON") or has_verbal_child)
 
 
 _BOLD_NUMBER = re.compile(r"(?<!\d)\*\*(?=[$€£]?\d)|(?<=[\d%])\*\*(?!\d)")
@@ -456,11 +442,10 @@ class PassageContent:
         amounts = self._amounts
         if any(least in amounts for kind, least, _ in part if kind is Kind.AMOUNT_OF_TIME):
             return True
-        for kind, least, most in part:
-            sizes = self.sizes(kind)
-            if least in sizes or (least < most and any(least <= size <= most for size in sizes)):
-                return True
-        return False
+        return any(
+            least in (sizes := self.sizes(kind)) or (least < most and any(least <= size <= most for size in sizes))
+            for kind, least, most in part
+        )
 
     @cached_property
     def _numbers(self) -> list[Number]:
@@ -498,7 +483,8 @@ class PassageContent:
     def _names_month(self, name: str) -> bool:
         """False for the verbs "may" and "march", which are written small and stand beside no number."""
         is_month = name not in _MONTHS_OR_VERBS or name.title() in self.capitalised or name.upper() in self.capitals
-        return is_month or re.search(_beside_number(name), self.plain) is not None
+        beside_number = rf"\d(?:st|nd|rd|th)?\s(?:of\s)?{name}\b|\b{name},?\s(?:the\s)?\d"
+        return is_month or re.search(beside_number, self.plain) is not None
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
@@ -581,10 +567,6 @@ def noun_behind(text: str, end: int) -> str:
 def version(number: str) -> Reading:
     """The reading of a version, which must occur as it is written: "4.8.2"."""
     return f"version {number}", Decimal(0)
-
-
-def _beside_number(name: str) -> str:
-    return rf"\d(?:st|nd|rd|th)?\s(?:of\s)?{name}\b|\b{name},?\s(?:the\s)?\d"
 
 
 @remembered

@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import accumulate, islice, pairwise
@@ -28,11 +27,9 @@ from attribeam.attribution.answers.markup import (
 )
 from attribeam.attribution.answers.parsed_answer import (
     ParsedAnswer,
-    attach_closing_marks,
+    ParsedTokens,
     closing_marks,
-    cut_long_sentences,
-    heads_from_distances,
-    join_unended_sentences,
+    heads_within,
     scheme_of_labels,
     sentence_ends,
 )
@@ -199,20 +196,22 @@ class AnswerParser:
                     for index, (text, _) in enumerate(batch)
                     for block in self._inputs(text, [mark.chars for mark in marks[index]])
                 ]
-                docs = self._nlp.pipe([given.doc for _, given, _ in inputs], batch_size=batch_size)
-                for (index, given, code), doc in zip(inputs, docs, strict=True):
-                    blocks[index].append(_parsed_block(doc, given, code))
+                docs = self._nlp.pipe([doc for _, doc, *_ in inputs], batch_size=batch_size)
+                for (index, _, words, code, is_row), doc in zip(inputs, docs, strict=True):
+                    blocks[index].append(_parsed_block(doc, words, code, is_table_row=is_row))
             yield from (_joined(*answer, self._scheme) for answer in zip(blocks, marks, strict=True))
 
-    def _inputs(self, text: str, marks: Sequence[CharRange]) -> Iterator[tuple[ParserInput, Sequence[CharRange]]]:
-        """The blocks of an answer that have words, each with the answer's inline code."""
+    def _inputs(
+        self, text: str, marks: Sequence[CharRange]
+    ) -> Iterator[tuple[Doc, list[CharRange], Sequence[CharRange], bool]]:
+        """The blocks with words, each with the answer's inline code and whether it is a table's row."""
         masked, code = hide_markup(text, marks), inline_code(text)
         rows = structured_text(text).rows
         for block in block_ranges(text):
             shown = block.of(masked)
             if not shown.isspace():
-                row = range_overlapping(block, rows) is not None
-                yield parser_input(self._nlp, shown, char_start=block.char_start, whole=code, is_table_row=row), code
+                is_row = range_overlapping(block, rows) is not None
+                yield *parser_input(self._nlp, shown, char_start=block.char_start, whole=code), code, is_row
 
 
 def parse_each(parser: AnswerParser, records: Sequence[QARecord]) -> list[ParsedAnswer | RowFault]:
@@ -246,33 +245,35 @@ def _pipeline_errors(parser: str) -> Iterator[None]:
         ) from error
 
 
-def _parsed_block(doc: Doc, given: ParserInput, code: Sequence[CharRange]) -> ParsedAnswer:
-    """Plain data of one block, whose words are counted from its first; inline code is tagged as a name."""
-    ranges = given.ranges()
+def _parsed_block(doc: Doc, ranges: list[CharRange], code: Sequence[CharRange], *, is_table_row: bool) -> ParsedAnswer:
+    """Plain data of one block, whose words are counted from its first; inline code is tagged as a name.
+
+    A table's row is one sentence.
+    """
+    ranges = word_ranges(doc, ranges)
     columns = doc.to_array(["HEAD", "DEP", "POS", "TAG", "SENT_START"]).T
     starts = [index for index, opens in enumerate(columns[4].tolist()) if opens == 1 or not index]
-    heads = heads_from_distances(columns[0].astype("int64").tolist(), starts)
+    distances = columns[0].astype("int64").tolist()
+    heads = heads_within([word + distance for word, distance in enumerate(distances)], starts)
     labels, universal_tags, fine_tags = ([doc.vocab.strings[key] for key in column.tolist()] for column in columns[1:4])
     labels = ["root" if head == index else labels[index].lower() for index, head in enumerate(heads)]
     forms = [token.text for token in doc]
-    tokens = ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts).whole_words()
+    tokens = ParsedTokens(ranges, forms, heads, labels, universal_tags, fine_tags, starts)
+    tokens.join_subtokens()
     words = tokens.ranges
-    closing = closing_marks(tokens.forms, spaced=[*_gaps_between(words), True] if words else [])
-    heads, labels, starts = attach_closing_marks(tokens.heads, tokens.labels, tokens.starts, closing=closing)
-    ended = [False] * len(words) if given.is_table_row else sentence_ends(tokens.forms)
-    heads, labels, starts = cut_long_sentences(heads, labels, starts, ended=ended)
-    heads, labels, starts = join_unended_sentences(heads, labels, starts, ended=ended)
-    is_code = [range_overlapping(word, code) is not None for word in words]
+    tokens.attach_closing_marks(closing_marks(tokens.forms, spaced=[*_gaps_between(words), True] if words else []))
+    ended = [False] * len(words) if is_table_row else sentence_ends(tokens.forms)
+    tokens.cut_long_sentences(ended)
+    tokens.join_unended_sentences(ended)
+    tagged = zip(words, tokens.universal_tags, strict=True)
     return ParsedAnswer(
         words=tuple(words),
-        dependency_heads=tuple(heads),
-        dependency_labels=tuple(labels),
-        universal_tags=tuple(
-            "PROPN" if code else tag for tag, code in zip(tokens.universal_tags, is_code, strict=True)
-        ),
+        dependency_heads=tuple(tokens.heads),
+        dependency_labels=tuple(tokens.labels),
+        universal_tags=tuple("PROPN" if range_overlapping(word, code) else tag for word, tag in tagged),
         fine_tags=tuple(tokens.fine_tags),
-        sentence_starts=tuple(starts),
-        cut_starts=tuple(start for start in starts[1:] if not ended[start - 1]),
+        sentence_starts=tuple(tokens.starts),
+        cut_starts=tuple(start for start in tokens.starts[1:] if not ended[start - 1]),
         entities=tuple(CharRange(ranges[ent.start].char_start, ranges[ent.end - 1].char_end) for ent in doc.ents),
     )
 
@@ -293,38 +294,14 @@ def _joined(blocks: Sequence[ParsedAnswer], marks: tuple[CitationMark, ...], lab
 _PER_BLOCK = ("words", "dependency_labels", "universal_tags", "fine_tags", "entities")
 
 
-@dataclass(frozen=True, slots=True)
-class ParserInput:
-    """One block of an answer as a document to be parsed.
-
-    ``doc`` has the block's words, with one blank between words that white space separates; ``word_ranges`` the answer's
-    code points of each word that ``doc`` originally had. A table's row is one sentence.
-    """
-
-    doc: Doc
-    word_ranges: list[CharRange]
-    is_table_row: bool
-
-    def ranges(self) -> list[CharRange]:
-        """The answer's code points for each word of ``doc``; the parser may have merged some of its words."""
-        if len(self.doc) == len(self.word_ranges):
-            return self.word_ranges
-        starts, ends, length = {}, {}, 0
-        for word, gap in zip(self.word_ranges, (*_gaps_between(self.word_ranges), False), strict=True):
-            starts[length] = word.char_start
-            length += word.char_end - word.char_start
-            ends[length] = word.char_end
-            length += gap
-        return [CharRange(starts[token.idx], ends[token.idx + len(token)]) for token in self.doc]
-
-
 def parser_input(
-    nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange], is_table_row: bool
-) -> ParserInput:
-    """The words of a block's ``text``, which begins at ``char_start`` of the answer.
+    nlp: Language, text: str, *, char_start: int, whole: Sequence[CharRange]
+) -> tuple[Doc, list[CharRange]]:
+    """A block's ``text``, which begins at ``char_start`` of the answer, as a document, and the ranges of its words.
 
-    White space is not a word: blanked marks would otherwise look like words that no parser was trained on. Each of the
-    ``whole`` ranges of the answer is one word, however the tokeniser splits it.
+    One blank stands between words that white space separates. White space is not a word: blanked marks would otherwise
+    look like words that no parser was trained on. Each of the ``whole`` ranges of the answer is one word, however the
+    tokeniser splits it.
     """
     cuts = [0]
     for run in _RUN.finditer(text):
@@ -350,7 +327,20 @@ def parser_input(
         last = around
     forms = [text[word.char_start - char_start : word.char_end - char_start] for word in words]
     doc = type(pieces[0][1])(nlp.vocab, words=forms, spaces=[*_gaps_between(words), False] if words else [])
-    return ParserInput(doc, words, is_table_row)
+    return doc, words
+
+
+def word_ranges(doc: Doc, ranges: list[CharRange]) -> list[CharRange]:
+    """The answer's code points for each word of ``doc``, which first had ``ranges``; the parser may merge words."""
+    if len(doc) == len(ranges):
+        return ranges
+    starts, ends, length = {}, {}, 0
+    for word, gap in zip(ranges, (*_gaps_between(ranges), False), strict=True):
+        starts[length] = word.char_start
+        length += word.char_end - word.char_start
+        ends[length] = word.char_end
+        length += gap
+    return [CharRange(starts[token.idx], ends[token.idx + len(token)]) for token in doc]
 
 
 _UNIT_BEFORE_STOP = re.compile(rf"(?:\d[ \u00a0-]?{UNIT_SIGN}|/[a-z])\.$")
@@ -374,52 +364,3 @@ _LONGEST_UNIT = 12
 def _gaps_between(words: Sequence[CharRange]) -> list[bool]:
     """For each word but the last, whether a gap separates it from the next one."""
     return [word.char_end < following.char_start for word, following in pairwise(words)]
-
-
-SUBTOKEN_LABEL = "subtok"
-"""The label of a token whose word goes on with the next token, as in spaCy's ``merge_subtokens``."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedTokens:
-    """The tokens of one block: parallel lists; ``starts`` are the first tokens of the sentences, ascending."""
-
-    ranges: Sequence[CharRange]
-    forms: Sequence[str]
-    heads: Sequence[int]
-    labels: Sequence[str]
-    universal_tags: Sequence[str]
-    fine_tags: Sequence[str]
-    starts: Sequence[int]
-
-    def whole_words(self) -> ParsedTokens:
-        """The same with words in place of tokens: a run of ``subtok`` and the token behind it, within one sentence.
-
-        The last token represents the word; a word whose head lies within itself is a root.
-        """
-        if SUBTOKEN_LABEL not in self.labels:
-            return self
-        runs = word_runs(self.labels, self.starts)
-        word_of = [word for word, run in enumerate(runs) for _ in run]
-        lasts = [run[-1] for run in runs]
-        heads = [word_of[self.heads[last]] for last in lasts]
-        return ParsedTokens(
-            ranges=[CharRange(self.ranges[run[0]].char_start, self.ranges[run[-1]].char_end) for run in runs],
-            forms=["".join(self.forms[token] for token in run) for run in runs],
-            heads=heads,
-            labels=["root" if heads[word] == word else self.labels[last] for word, last in enumerate(lasts)],
-            universal_tags=[self.universal_tags[last] for last in lasts],
-            fine_tags=[self.fine_tags[last] for last in lasts],
-            starts=[word_of[start] for start in self.starts],
-        )
-
-
-def word_runs(labels: Sequence[str], starts: Sequence[int]) -> list[range]:
-    """The tokens of each word; a word never continues in the next sentence."""
-    ends = {end - 1 for _, end in pairwise((*starts, len(labels)))}
-    runs, first = [], 0
-    for token, label in enumerate(labels):
-        if label != SUBTOKEN_LABEL or token in ends:
-            runs.append(range(first, token + 1))
-            first = token + 1
-    return runs

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from attribeam.attribution.answers.markup import merged_ranges
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, SentenceTree, sentence_of_word, sentence_tree
 from attribeam.schemas import CharRange
 
@@ -55,8 +56,7 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
     children = _children(heads)
     depths = [0] * len(heads)
     for word in _downwards(children, [word for word, above in enumerate(heads) if word == above]):
-        for child in children[word]:
-            depths[child] = depths[word] + 1
+        depths[word] = depths[heads[word]] + 1
     for leader, first_other, *_ in sorted(coordinations, key=lambda structure: depths[structure[0]]):
         for word in children[leader]:
             if word >= first_other and word != predicate:
@@ -86,8 +86,10 @@ class AtomicFacts:
 
     def __init__(self, parsed: ParsedAnswer) -> None:
         self._parsed = parsed
-        self._sentences: dict[int, _SentenceFacts] = {}
+        self._sentences: dict[int, tuple[SentenceTree, tuple[Coordination, ...]]] = {}
+        self._clauses: dict[int, _Clause] = {}
         self._words: dict[int, frozenset[int]] = {}
+        self._facts: dict[tuple[int, int], frozenset[int]] = {}
 
     def words_of(self, word: int) -> frozenset[int]:
         """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3.
@@ -99,30 +101,19 @@ class AtomicFacts:
         if word not in self._words:
             start, end = sentence_of_word(self._parsed, word)
             if start not in self._sentences:
-                self._sentences[start] = _SentenceFacts(sentence_tree(self._parsed, start, end))
-            self._words[word] = self._sentences[start].words_of(word - start)
+                tree = sentence_tree(self._parsed, start, end)
+                self._sentences[start] = tree, find_coordinations(tree.heads, tree.labels)
+            tree, coordinations = self._sentences[start]
+            predicate = tree.closest_predicate(word - start)
+            bits = 1 << word - start
+            if predicate is not None:
+                if start + predicate not in self._clauses:
+                    self._clauses[start + predicate] = _Clause(tree, coordinations, predicate)
+                bits |= self._clauses[start + predicate].kept_successors(word - start)
+            if (start, bits) not in self._facts:
+                self._facts[start, bits] = frozenset(start + bit for bit in range(bits.bit_length()) if bits >> bit & 1)
+            self._words[word] = self._facts[start, bits]
         return self._words[word]
-
-
-class _SentenceFacts:
-    def __init__(self, tree: SentenceTree) -> None:
-        self._tree = tree
-        self._coordinations = find_coordinations(tree.heads, tree.labels)
-        self._punctuation = sum(1 << word for word, is_mark in enumerate(tree.punctuation) if is_mark)
-        self._clauses: dict[int, _Clause] = {}
-        self._sets: dict[int, frozenset[int]] = {}
-
-    def words_of(self, word: int) -> frozenset[int]:
-        bits = 1 << word
-        predicate = self._tree.closest_predicate(word)
-        if predicate is not None:
-            if predicate not in self._clauses:
-                self._clauses[predicate] = _Clause(self._tree, self._coordinations, predicate)
-            bits |= self._clauses[predicate].kept_successors(word) & ~self._punctuation
-        if bits not in self._sets:
-            first = self._tree.first_word
-            self._sets[bits] = frozenset(first + bit for bit in range(bits.bit_length()) if bits >> bit & 1)
-        return self._sets[bits]
 
 
 class _Clause:
@@ -137,6 +128,7 @@ class _Clause:
             if word != predicate:
                 self._successors[self._heads[word]] |= self._successors[word]
         inside = self._successors[predicate]
+        self._all = inside & ~sum(1 << word for word, is_mark in enumerate(tree.punctuation) if is_mark)
         self._coordinations = tuple(group for group in coordinations if any(inside >> word & 1 for word in group))
         self._positions = {
             word: (index, slot) for index, group in enumerate(self._coordinations) for slot, word in enumerate(group)
@@ -144,7 +136,7 @@ class _Clause:
         self._kept: dict[tuple[int | None, ...], int] = {}
 
     def kept_successors(self, word: int) -> int:
-        """Bits of the predicate and its successors, without the conjuncts that do not belong to ``word``.
+        """Bits of the predicate and its successors but punctuation, without conjuncts that do not belong to ``word``.
 
         On the path from the word to the predicate, each structure retains its component nearest to the word (step 4).
         One without a component there retains what stands at the place of the nearest one with as many (step 5).
@@ -161,7 +153,7 @@ class _Clause:
                 parallel.setdefault(len(self._coordinations[index]), slot)
         key = tuple(on_path)
         if key not in self._kept:
-            kept = self._successors[self._predicate]
+            kept = self._all
             for coordination, own in zip(self._coordinations, on_path, strict=True):
                 slot = parallel.get(len(coordination)) if own is None else own
                 for component in () if slot is None else {*coordination} - {coordination[slot], *path}:
@@ -185,20 +177,11 @@ class AtomicFactRanges:
         """
         if facts not in self._of_facts:
             words = sorted(frozenset().union(*facts))
-            self._of_facts[facts] = self._merged([self._words[word] for word in words])
+            self._of_facts[facts] = merged_ranges([self._words[word] for word in words], self._answer)
         ranges = self._of_facts[facts]
-        if any(chars.char_start <= span.char_start and span.char_end <= chars.char_end for chars in ranges):
+        if any(chars.covers(span) for chars in ranges):
             return ranges
-        return self._merged(sorted([span, *ranges], key=lambda chars: chars.char_start))
-
-    def _merged(self, ranges: Iterable[CharRange]) -> tuple[CharRange, ...]:
-        merged: list[list[int]] = []
-        for chars in ranges:
-            if merged and not self._answer[merged[-1][1] : chars.char_start].strip():
-                merged[-1][1] = max(merged[-1][1], chars.char_end)
-            else:
-                merged.append([chars.char_start, chars.char_end])
-        return tuple(CharRange(start, end) for start, end in merged)
+        return merged_ranges(sorted([span, *ranges]), self._answer)
 
 
 _Indices = npt.NDArray[np.intp]

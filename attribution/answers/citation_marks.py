@@ -183,7 +183,15 @@ class _Marks:
         self._sources = SourceLines(answer, self._text, names)
 
     def marks(self) -> tuple[CitationMark, ...]:
-        marks = self._disjoint()
+        found = [
+            *self._sources.source_lists(), *self._sources.tables(), *self._sources.footnotes(),
+            *self._sources.source_sentences(), *self._tokens(), *self._tags(), *self._raised(), *self._brackets(),
+            *self._sources.lines(), *self._sources.trailing(),
+        ]  # fmt: skip
+        marks: list[Mark] = []  # ascending; of those that overlap the first, the longer of two that begin together
+        for mark in sorted(found, key=lambda mark: (mark.start, -mark.end)):
+            if not marks or mark.start >= marks[-1].end:
+                marks.append(mark)
         visible = list(self._answer)
         for mark in marks:
             visible[mark.start : mark.end] = " " * (mark.end - mark.start)
@@ -240,19 +248,6 @@ class _Marks:
         indices = named or (*pointers.from_zero, *numbered)
         return tuple(dict.fromkeys(index for index in indices if 0 <= index < self._names.count))
 
-    def _disjoint(self) -> list[Mark]:
-        """Ascending; of marks that overlap the one that begins first, the longer one of two that begin together."""
-        marks = [
-            *self._sources.source_lists(), *self._sources.tables(), *self._sources.footnotes(),
-            *self._sources.source_sentences(), *self._tokens(), *self._tags(), *self._raised(), *self._brackets(),
-            *self._sources.lines(), *self._sources.trailing(),
-        ]  # fmt: skip
-        kept: list[Mark] = []
-        for mark in sorted(marks, key=lambda mark: (mark.start, -mark.end)):
-            if not kept or mark.start >= kept[-1].end:
-                kept.append(mark)
-        return kept
-
     # Brackets
 
     def _brackets(self) -> list[Mark]:
@@ -267,11 +262,17 @@ class _Marks:
             *self._candidates(_ROUND, "round", self._is_round_mark),
         ]
         shapes = Counter(_shape(self._answer[mark.start : mark.end]) for mark in candidates if mark.style == "perhaps")
-        return [
-            self._with_file_behind(mark)
-            for mark in candidates
-            if mark.style != "perhaps" or shapes[_shape(self._answer[mark.start : mark.end])] > 1
-        ]
+        marks = []
+        for mark in candidates:
+            if mark.style == "perhaps" and shapes[_shape(self._answer[mark.start : mark.end])] < 2:
+                continue
+            behind = _FILE_BEHIND.match(self._text, mark.end) if mark.style in ("square", "wide") else None
+            file = self._names.pointers(behind["inner"]) if behind else None  # "[1] warranty.pdf"
+            if behind and file:
+                pointers = replace(mark.pointers, named=file.named or mark.pointers.named)
+                mark = replace(mark, end=behind.end(), pointers=pointers)
+            marks.append(mark)
+        return marks
 
     def _candidates(
         self, pattern: re.Pattern[str], style: str, is_mark: Callable[[Mark, str], bool | None]
@@ -416,15 +417,6 @@ class _Marks:
         before = self._text[max(0, mark.start - 10) : mark.start].rstrip(' \t*_"”»)]')
         return before[-1:] in tuple(".!?。！？") and _SENTENCE_ENDS.match(self._text, mark.end) is not None
 
-    def _with_file_behind(self, mark: Mark) -> Mark:
-        """With a file's name right behind it: "[1] warranty.pdf"."""
-        match = _FILE_BEHIND.match(self._text, mark.end) if mark.style in ("square", "wide") else None
-        pointers = self._names.pointers(match["inner"]) if match else None
-        if match is None or pointers is None:
-            return mark
-        named = pointers.named or mark.pointers.named
-        return replace(mark, end=match.end(), pointers=replace(mark.pointers, named=named))
-
     # Superscripts, tags and tokens
 
     def _raised(self) -> Iterator[Mark]:
@@ -438,9 +430,8 @@ class _Marks:
             yield Mark(match.start(), match.end(), NOTHING)
         for match in _HASH.finditer(self._text):
             numbers = tuple(map(int, re.findall(r"\d+", match["inner"])))
-            if self._are_known(numbers) and not _NUMBER_WORDS_BEFORE.search(
-                self._text[max(0, match.start() - 20) : match.start()]
-            ):
+            before = self._text[max(0, match.start() - 20) : match.start()]
+            if self._are_known(numbers) and not _NUMBER_WORDS_BEFORE.search(before):
                 yield Mark(match.start(), match.end(), Pointers(PointerKind.NUMBER, numbers=numbers))
 
     def _is_power(self, position: int) -> bool:
@@ -464,7 +455,8 @@ class _Marks:
             if pointers and is_mark:
                 yield Mark(match.start(), match.end(), pointers)
         for match in _CITING_TAG.finditer(self._text):
-            yield from self._of_attributes(match)
+            if pointing := _POINTING.search(match["with"]):
+                yield self._of_attributes(match, pointing["name"].lower(), pointing["value"])
         for match in _COHERE.finditer(self._text):
             numbers = tuple(map(int, re.findall(r"\d+", match["inner"]))) if match["closing"] else ()
             yield Mark(match.start(), match.end(), Pointers(PointerKind.NUMBER, from_zero=numbers))
@@ -473,19 +465,15 @@ class _Marks:
             if not (match["power"] and self._is_power(match.start())):
                 yield Mark(match.start(), match.end(), pointers or NOTHING)
 
-    def _of_attributes(self, match: re.Match[str]) -> Iterator[Mark]:
-        """What a tag's attributes point to; it is a mark of the text that it encloses, so it counts where that ends."""
-        pointing = _POINTING.search(match["with"])
-        if pointing is None:
-            return
+    def _of_attributes(self, match: re.Match[str], name: str, value: str) -> Mark:
+        """What a tag's attribute points to; it is a mark of the text that it encloses, so it counts where that ends."""
         closing = self._text.find(f"</{match['tag']}>", match.end(), match.end() + 2000)
         end = match.end() if closing < 0 else closing + len(match["tag"]) + 3
-        start = closing if closing > match.end() else match.start()
-        if pointing["name"].lower().endswith("index") or pointing["name"].lower() == "indices":
-            numbers = (int(match[1]) for match in re.finditer(r"(?:^|,)\s*(\d+)", pointing["value"]))
-            yield Mark(start, end, Pointers(PointerKind.NUMBER, from_zero=tuple(numbers)))
-        else:
-            yield Mark(start, end, self._names.pointers(pointing["value"]) or NOTHING)
+        pointers = self._names.pointers(value) or NOTHING
+        if name.endswith("index") or name == "indices":
+            numbers = map(int, re.findall(r"(?:^|,)\s*(\d+)", value))
+            pointers = Pointers(PointerKind.NUMBER, from_zero=tuple(numbers))
+        return Mark(closing if closing > match.end() else match.start(), end, pointers)
 
     def _tokens(self) -> Iterator[Mark]:
         if "cite" not in self._text:

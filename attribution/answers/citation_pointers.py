@@ -226,11 +226,14 @@ _ITEMS = re.compile(
     ),
     re.IGNORECASE,
 )
+_FIXED_KINDS = {
+    "void": PointerKind.VOID, "sure": PointerKind(0), "place": PointerKind.PLACE, "time": PointerKind.NUMBER,
+}  # fmt: skip
 _ID_LABEL = re.compile(r"\w*?(?<![^\W_])(?:ids?|kb)\b|.*\bid\b", re.IGNORECASE)
 _SYSTEM_LEAD = re.compile(r"[A-Z][\w -]{1,30}?\s*[:>›|]\s*")
 """What a source is kept in: "Confluence: Setup", where a passage is called "Setup"."""
 _FREE_WITH_PLACE = re.compile(
-    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))",
+    rf"(?P<free>[A-Z][^\d()\[\]\n;:!?]{{1,70}}?(?: (?:19|20)\d\d)?)(?:,\s*|\s+)(?=(?i:(?:{_PLACE_WORDS})\s*{_COUNT}))"
 )
 _PAGE_OF_NAME = re.compile(r"(?:[#?]\S*|:\d+(?:-\d+)?)(?!\w)")
 _FILE_ENDING = re.compile(rf"\.(?:{_DOCUMENT}|{_OTHER_FILE})$", re.IGNORECASE)
@@ -309,10 +312,8 @@ class PassageNames:
     def _pointer(self, match: re.Match[str]) -> Pointers:
         text = match.group()
         match match.lastgroup:
-            case "void":
-                return Pointers(PointerKind.VOID)
-            case "sure":
-                return Pointers(PointerKind(0))
+            case "void" | "sure" | "place" | "time" as name:
+                return Pointers(_FIXED_KINDS[name])
             case "dagger":
                 named = self._by_name(match["behind"].strip()) or self.with_id(int(match["before"]))
                 inner = (int(match["inner"]),) if match["inner"] else ()
@@ -332,16 +333,12 @@ class PassageNames:
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
                 return self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
-            case "place":
-                return Pointers(PointerKind.PLACE)
             case "author":
                 certain = match["comma"] or match["joined"] or match["others"]
                 named = self._by_words(re.sub(r"(?<=\d{4})\D.*", "", text))
                 return Pointers(PointerKind.AUTHOR if certain or named else PointerKind.TOKEN, named)
             case "number":
                 return Pointers(PointerKind.NUMBER, self._with_ids(text), _numbers(text))
-            case "time":
-                return Pointers(PointerKind.NUMBER)
             case _:
                 named = self._by_name(text)
                 numbered = re.fullmatch(r"([A-Za-z])(\d{1,3}(?:[-–]\1?\d{1,3})?)", text)
@@ -362,10 +359,8 @@ class PassageNames:
         stem = plain[: ending.start()] if ending else plain
         without_part = _PART_OF_FILE.sub("", stem) + (ending.group() if ending else "")
         for name in (plain, plain.split("#")[0], without_part):
-            if name in self._numeric_ids:
-                return self._numeric_ids[name]
-            if name in self._known:
-                return self._known[name][0]
+            if found := self._numeric_ids.get(name) or self._known.get(name, ((), None))[0]:
+                return found
         return ()
 
     def _by_words(self, text: str) -> tuple[int, ...]:

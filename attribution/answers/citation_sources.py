@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from attribeam.attribution.answers.citation_pointers import SOURCE_WORDS, PassageNames, PointerKind, Pointers
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
@@ -81,6 +82,7 @@ _ITEM = re.compile(
     r"[ \t]*(?:[-*+•‣▪–][ \t]+|(?P<number>\[\^?\w{1,12}\^?\]:?|【\d+】|\(?\d{1,3}[.):\]]"
     rf"|[{SUPERSCRIPT}]+|\d{{1,3}}(?=[ \t]+\S)|\^\d{{1,3}}:?)[ \t]*)(?P<rest>.*)$"
 )
+_MARKED_NUMBER = re.compile(rf"[\[【(^{SUPERSCRIPT}]")
 _DEFINITION = re.compile(r"^[ \t]*\[\^?(?P<number>[\w.-]{1,30})\]:[ \t]+(?P<rest>[^\n]+)$", re.MULTILINE)
 _CITED_WORK = re.compile(
     r"(?!.*\b(?:is|are|was|were|has|have|had|can|must|will|does|do)\b).*"
@@ -128,16 +130,19 @@ class SourceLines:
         for heading in _HEADING.finditer(self._text):
             listed, end = self._entries_behind(heading)
             if listed:
-                self.lists.append(listed)
-                named = (index for pointers in listed.values() for index in pointers.named)
-                yield Mark(heading.start(), end, replace(NOTHING, named=tuple(dict.fromkeys(named))), "list")
+                yield self._list(heading.start(), end, listed)
         for match in _DEFINITION.finditer(self._text):
             pointers = self._entry(match["rest"])
             if pointers is None:
                 yield Mark(match.start(), match.start("rest"), NOTHING)
             else:
-                self.lists.append({match["number"]: pointers})
-                yield Mark(match.start(), match.end(), replace(NOTHING, named=pointers.named), "list")
+                yield self._list(*match.span(), {match["number"]: pointers})
+
+    def _list(self, start: int, end: int, listed: dict[str, Pointers]) -> Mark:
+        """The mark of a list of sources, which is kept."""
+        self.lists.append(listed)
+        named = (index for pointers in listed.values() for index in pointers.named)
+        return Mark(start, end, replace(NOTHING, named=tuple(dict.fromkeys(named))), "list")
 
     def tables(self) -> Iterator[Mark]:
         """A table at the end that only lists sources: its heads say so, or marks above it have the numbers of its rows.
@@ -148,31 +153,29 @@ class SourceLines:
             lines = self._answer[match.start() : match.end()].splitlines()
             head, *rows = ([cell.strip(" \t*_`") for cell in line.strip(" \t|").split("|")] for line in lines)
             heads = [_ABOUT_SOURCES.fullmatch(cell) for cell in head]
-            listed = {row[0].strip("[]^()."): self._entry_of_row(row) for row in rows}
-            named = [index for pointers in listed.values() for index in pointers.named]
+            cells = {row[0].strip("[]^()."): map(self._entry, row) for row in rows}
+            listed = {
+                number: next((entry for entry in entries if entry and entry.named), NOTHING)
+                for number, entries in cells.items()
+            }
             is_cited = any(number and f"[{number}]" in self._text[: match.start()] for number in listed)
-            if all(heads) and named and (is_cited or any(column and column["source"] for column in heads)):
-                self.lists.append(listed)
-                yield Mark(match.start(), match.end(), replace(NOTHING, named=tuple(dict.fromkeys(named))), "list")
-
-    def _entry_of_row(self, cells: list[str]) -> Pointers:
-        entries = (self._entry(cell) for cell in cells)
-        return next((entry for entry in entries if entry and entry.named), NOTHING)
+            names_passage = any(entry.named for entry in listed.values())
+            if all(heads) and names_passage and (is_cited or any(column and column["source"] for column in heads)):
+                yield self._list(*match.span(), listed)
 
     def footnotes(self) -> Iterator[Mark]:
         """The last lines of an answer, each with a number that marks a text above them: "[1] Handbook, 2024, p. 3"."""
         lines = [*_LINE.finditer(self._text)][-_MOST_FOOTNOTES:]
-        items = [_ITEM.match(self._answer, line.start(), line.end()) for line in lines]
-        first = next((place for place in reversed(range(len(items))) if not _is_numbered(items[place])), -1) + 1
-        for item in filter(None, items[first:]):
+        items = (_ITEM.match(self._answer, *line.span()) for line in reversed(lines))
+        numbered = [*takewhile(lambda item: item and _MARKED_NUMBER.match(item["number"] or ""), items)]
+        for item in filter(None, reversed(numbered)):
             number, rest = item["number"].strip(" \t:"), item["rest"]
-            is_cited = self._text.find(number, 0, lines[first].start()) >= 0
-            entry = self._entry(rest) or (
-                Pointers(PointerKind.TITLE, self._named_at_start(rest)) if _CITED_WORK.match(rest) else None
-            )
+            entry = self._entry(rest)
+            if entry is None and _CITED_WORK.match(rest):
+                entry = Pointers(PointerKind.TITLE, self._named_at_start(rest))
+            is_cited = self._text.find(number, 0, numbered[-1].start() if numbered[-1] else 0) >= 0
             if is_cited and entry is not None:
-                self.lists.append({number.translate(DIGITS).strip("[]^().:【】"): entry})
-                yield Mark(item.start(), item.end(), replace(NOTHING, named=entry.named), "list")
+                yield self._list(*item.span(), {_plain_number(number): entry})
 
     def _entries_behind(self, heading: re.Match[str]) -> tuple[dict[str, Pointers], int]:
         """The entries of the list behind a heading, by number, and where it ends; none where there is no such list."""
@@ -188,7 +191,7 @@ class SourceLines:
                 entry = Pointers(PointerKind.TITLE, self._named_at_start(rest))
             if entry is None:
                 break
-            listed[number.translate(DIGITS).strip("[]^().:【】") or f"entry {line.start()}"] = entry
+            listed[_plain_number(number) or f"entry {line.start()}"] = entry
             end = line.end()
         return listed, end
 
@@ -260,8 +263,8 @@ class SourceLines:
                     yield Mark(match.start(), match.end(), pointers, "aside" if pattern is _ASIDE else "line")
 
 
-def _is_numbered(item: re.Match[str] | None) -> bool:
-    return item is not None and re.match(rf"[\[【(^{SUPERSCRIPT}]", item["number"] or "") is not None
+def _plain_number(number: str) -> str:
+    return number.translate(DIGITS).strip("[]^().:【】")
 
 
 def without_links(text: str) -> str:

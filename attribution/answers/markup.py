@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -224,8 +224,7 @@ def formula_ranges(answer: str) -> tuple[CharRange, ...]:
     return tuple(CharRange(*match.span()) for match in math if _FORMULA.search(_LATEX_SIGN.sub(" ", match.group())))
 
 
-_LONGEST_INLINE_CODE = 120
-_INLINE_CODE = re.compile(rf"(?<!`)(`{{1,2}})(?!`)([^`\n]{{1,{_LONGEST_INLINE_CODE}}})(?<!`)\1(?!`)")
+_INLINE_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)(?P<code>[^`\n]{1,120})(?<!`)\1(?!`)")
 _FENCE = re.compile(
     r"^[ \t]*(```|~~~)[ \t]*(?P<name>[\w+-]*).*?\n(?P<inside>.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
@@ -240,20 +239,34 @@ _SENTENCE = re.compile(r"^[^\n]*?[A-Z][\w'’-]*,?(?: [\w$€£%'’.,()-]+){3,}
 def inline_code(answer: str) -> tuple[CharRange, ...]:
     """Text between single or double backticks on one line, ascending, without blanks at its edges."""
     fences = fenced_code(answer)
-    ranges = []
-    for match in _INLINE_CODE.finditer(answer):
-        inside = match.group(2)
-        start = match.start(2) + len(inside) - len(inside.lstrip())
-        end = match.end(2) - len(inside) + len(inside.rstrip())
-        if start < end and range_overlapping(CharRange(start, end), fences) is None:
-            ranges.append(CharRange(start, end))
-    return tuple(ranges)
+    ranges = (chars for match in _INLINE_CODE.finditer(answer) for chars in _trimmed(match, "code"))
+    return tuple(chars for chars in ranges if range_overlapping(chars, fences) is None)
+
+
+def _trimmed(match: re.Match[str], group: str) -> tuple[CharRange, ...]:
+    """The range of a group without white space at its edges; none for an empty one."""
+    text = match[group]
+    start, end = match.end(group) - len(text.lstrip()), match.start(group) + len(text.rstrip())
+    return (CharRange(start, end),) if start < end else ()
 
 
 def range_overlapping(chars: CharRange, ranges: Sequence[CharRange]) -> CharRange | None:
     """The first of ascending, disjoint ranges that shares a code point with ``chars``, or None."""
     index = bisect_right(ranges, chars.char_start, key=lambda other: other.char_end)
     return ranges[index] if index < len(ranges) and ranges[index].overlaps(chars) else None
+
+
+def merged_ranges(ranges: Iterable[CharRange], text: str = "") -> tuple[CharRange, ...]:
+    """Ascending ranges, those that overlap as one; so are those of a ``text`` with only white space between them."""
+    merged: list[CharRange] = []
+    for chars in ranges:
+        last = merged[-1] if merged else None
+        is_beside = text and last and not text[last.char_end : chars.char_start].strip()
+        if last and (is_beside or chars.char_start < last.char_end):
+            merged[-1] = CharRange(last.char_start, max(last.char_end, chars.char_end))
+        else:
+            merged.append(chars)
+    return tuple(merged)
 
 
 def fenced_code(answer: str) -> tuple[CharRange, ...]:
@@ -346,10 +359,8 @@ _MOST_WORDS_OF_LABEL = 6
 @lru_cache(maxsize=64)
 def structured_text(answer: str) -> StructuredText:
     """The tables and the JSON of an answer."""
-    rows: list[CharRange] = []
-    fields: list[CharRange] = []
+    rows, fields, signs = list[CharRange](), list[CharRange](), list[CharRange]()
     parts: _Parts = []
-    signs: list[CharRange] = []
     position = 0
     while start := _JSON_START.search(answer, position) if "{" in answer or "[" in answer else None:
         json = _Json(answer, start.start())
@@ -365,14 +376,8 @@ def structured_text(answer: str) -> StructuredText:
             rows += [row for row, _ in table]
             parts += _labelled(answer, table)
     signs += [CharRange(*line.span()) for line in _LINE_OF_THE_ANSWER.finditer(answer)]
-    disjoint: list[CharRange] = []
-    for sign in sorted(signs):
-        if disjoint and sign.char_start < disjoint[-1].char_end:
-            disjoint[-1] = CharRange(disjoint[-1].char_start, max(sign.char_end, disjoint[-1].char_end))
-        else:
-            disjoint.append(sign)
     chars, kinds, labels = zip(*sorted(parts), strict=True) if parts else ((), (), ())
-    return StructuredText(tuple(sorted(rows)), tuple(fields), chars, kinds, labels, tuple(disjoint))
+    return StructuredText(tuple(sorted(rows)), tuple(fields), chars, kinds, labels, merged_ranges(sorted(signs)))
 
 
 _Row = tuple[CharRange, list[CharRange]]
@@ -400,12 +405,9 @@ def _runs(answer: str, lines: Sequence[CharRange], sign: str) -> Iterator[list[C
         has_sign = line is not None and sign in line.of(answer).strip(" \r").strip("\t")
         follows = bool(run) and line is not None and answer.count("\n", run[-1].char_end, line.char_start) <= 1
         if run and not (follows and has_sign):
-            texts = [row.of(answer) for row in run]
-            if (
-                len(run) > 1
-                if sign == "\t"
-                else any(text.lstrip(" \t>").startswith("|") or _RULE_ROW.fullmatch(text) for text in texts)
-            ):
+            rows = [row.of(answer) for row in run]
+            has_bars = any(row.lstrip(" \t>").startswith("|") or _RULE_ROW.fullmatch(row) for row in rows)
+            if len(run) > 1 if sign == "\t" else has_bars:
                 yield run
             run = []
         if line is not None and has_sign:
@@ -414,13 +416,8 @@ def _runs(answer: str, lines: Sequence[CharRange], sign: str) -> Iterator[list[C
 
 def _cells(answer: str, row: CharRange, pattern: re.Pattern[str]) -> list[CharRange]:
     """The cells of a row without white space at their edges, and without empty ones."""
-    cells = []
-    for cell in pattern.finditer(answer, row.char_start, row.char_end):
-        start, end = cell.span("cell")
-        text = cell["cell"]
-        start, end = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
-        cells += [CharRange(start, end)] if start < end else []
-    return cells
+    found = pattern.finditer(answer, row.char_start, row.char_end)
+    return [chars for cell in found for chars in _trimmed(cell, "cell")]
 
 
 def _labelled(answer: str, table: Sequence[_Row]) -> _Parts:

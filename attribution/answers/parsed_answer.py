@@ -252,18 +252,14 @@ _WIDE_END_MARKS = frozenset("。！？…")
 _WIDE_CLOSING = "」』）】》〉"
 _AFTER_END = "\"'”’»)]}*_" + _WIDE_CLOSING
 _BEFORE_MORE = frozenset(
-    (
-        "dr.", "mr.", "mrs.", "ms.", "prof.", "rev.", "gen.", "col.", "capt.", "lt.", "sgt.", "sen.", "rep.", "gov.",
-        "hon.", "st.", "mt.", "messrs.", "mme.", "mlle.", "vs.", "cf.", "e.g.", "i.e.", "viz.", "ca.", "approx.",
-        "fig.", "figs.", "eq.", "eqs.", "vol.", "vols.", "pp.",
-    )
-)  # fmt: skip
+    """
+    dr. mr. mrs. ms. prof. rev. gen. col. capt. lt. sgt. sen. rep. gov. hon. st. mt. messrs. mme. mlle. vs. cf. e.g.
+    i.e. viz. ca. approx. fig. figs. eq. eqs. vol. vols. pp.
+    """.split()  # noqa: SIM905
+)
 _BEFORE_NUMBERS = frozenset(
-    (
-        "no.", "nos.", "ch.", "sec.", "art.", "jan.", "feb.", "mar.", "apr.", "jun.", "jul.", "aug.", "sep.", "sept.",
-        "oct.", "nov.", "dec.",
-    )
-)  # fmt: skip
+    "no. nos. ch. sec. art. jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec.".split()  # noqa: SIM905
+)
 
 
 def sentence_ends(words: Sequence[str]) -> list[bool]:
@@ -276,14 +272,9 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
     ends: list[bool] = []
     for index, word in enumerate(words):
         bare = word.rstrip(_AFTER_END)
-        if not bare:
-            ends.append(bool(ends) and ends[-1])
-            continue
-        if bare[-1] not in _END_MARKS:
-            ends.append(False)
-            continue
         whole = (words[index - 1] + bare if bare == "." and index else bare).lower()
-        ends.append(may_end_sentence(whole, "".join(words[index + 1 : index + 2])))
+        may_end = bare[-1:] in _END_MARKS and may_end_sentence(whole, "".join(words[index + 1 : index + 2]))
+        ends.append(may_end if bare else ends[-1:] == [True])
     return ends
 
 
@@ -313,85 +304,114 @@ def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]
 LONGEST_SENTENCE = 256
 """Words. Of 10,636 sentences in real answers the longest has 116; text without marks may have any number."""
 
-Tree = tuple[list[int], list[str], list[int]]
-"""Of a block's words: heads, where a root is its own head; labels; the first word of each sentence, ascending."""
+SUBTOKEN_LABEL = "subtok"
+"""The label of a token whose word goes on with the next token, as in spaCy's ``merge_subtokens``."""
 
 
-def cut_long_sentences(
-    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
-) -> Tree:
-    """The tree of a block, each sentence of the parser within ``LONGEST_SENTENCE`` words.
+@dataclass(slots=True)
+class ParsedTokens:
+    """The tokens of one block, which each step changes: parallel lists.
 
-    A longer one is cut after the last word that may end a sentence (``ended``), else after so many words. A word whose
-    head is then in another piece becomes a root.
+    ``starts`` are the first tokens of the sentences, ascending; a root is its own head.
     """
-    cut: list[int] = []
-    for start, end in pairwise((*starts, len(heads))):
-        cut.append(start)
-        while end - cut[-1] > LONGEST_SENTENCE:
-            limit = cut[-1] + LONGEST_SENTENCE
-            cut.append(next((word + 1 for word in range(limit - 1, cut[-1], -1) if ended[word]), limit))
-    if len(cut) == len(starts):
-        return list(heads), list(labels), cut
-    inside = heads_from_distances([head - word for word, head in enumerate(heads)], cut)
-    roots = ["root" if head == word else label for word, (head, label) in enumerate(zip(inside, labels, strict=True))]
-    return inside, roots, cut
+
+    ranges: list[CharRange]
+    forms: list[str]
+    heads: list[int]
+    labels: list[str]
+    universal_tags: list[str]
+    fine_tags: list[str]
+    starts: list[int]
+
+    def join_subtokens(self) -> None:
+        """Words in place of tokens: a run of ``subtok`` and the token behind it, within one sentence.
+
+        The last token represents the word; a word whose head lies within itself is a root.
+        """
+        if SUBTOKEN_LABEL not in self.labels:
+            return
+        runs = word_runs(self.labels, self.starts)
+        word_of = [word for word, run in enumerate(runs) for _ in run]
+        lasts = [run[-1] for run in runs]
+        self.ranges = [CharRange(self.ranges[run[0]].char_start, self.ranges[run[-1]].char_end) for run in runs]
+        self.forms = ["".join(self.forms[token] for token in run) for run in runs]
+        self.heads = [word_of[self.heads[last]] for last in lasts]
+        self.labels = ["root" if self.heads[word] == word else self.labels[last] for word, last in enumerate(lasts)]
+        self.universal_tags = [self.universal_tags[last] for last in lasts]
+        self.fine_tags = [self.fine_tags[last] for last in lasts]
+        self.starts = [word_of[start] for start in self.starts]
+
+    def attach_closing_marks(self, closing: Sequence[bool]) -> None:
+        """Move ``closing`` marks at the start of a sentence to the sentence before it.
+
+        Such a mark becomes a ``punct`` of the earlier sentence's root; words that depended on it become roots.
+        """
+        heads, kept = self.heads, list[int]()
+        for start, end in self._sentences():
+            first = start
+            while kept and first < end and closing[first]:
+                first += 1
+            root = next((word for word in range(kept[-1], start) if heads[word] == word), start) if kept else start
+            for word in range(start, end):
+                if word < first:
+                    heads[word], self.labels[word] = root, "punct"
+                elif start <= heads[word] < first:
+                    heads[word], self.labels[word] = word, "root"
+            if first < end:
+                kept.append(first)
+        self.starts = kept
+
+    def cut_long_sentences(self, ended: Sequence[bool]) -> None:
+        """Cut sentences of more than ``LONGEST_SENTENCE`` words after the last that may end one (``ended``).
+
+        Where there is none, they are cut after so many words. A word whose head is then in another piece is a root.
+        """
+        cut: list[int] = []
+        for start, end in self._sentences():
+            cut.append(start)
+            while end - cut[-1] > LONGEST_SENTENCE:
+                limit = cut[-1] + LONGEST_SENTENCE
+                cut.append(next((word + 1 for word in range(limit - 1, cut[-1], -1) if ended[word]), limit))
+        if len(cut) > len(self.starts):
+            self.heads, self.starts = heads_within(self.heads, cut), cut
+            self.labels = ["root" if self.heads[word] == word else label for word, label in enumerate(self.labels)]
+
+    def join_unended_sentences(self, ended: Sequence[bool]) -> None:
+        """Join sentences if no word between them ends one.
+
+        If a sentence is joined to the one before it, its root becomes a ``parataxis`` of the earlier root. Sentences
+        that would have more than ``LONGEST_SENTENCE`` words together stay apart.
+        """
+        kept: list[int] = []
+        root = 0
+        for start, end in self._sentences():
+            roots = [word for word in range(start, end) if self.heads[word] == word]
+            if not kept or ended[start - 1] or end - kept[-1] > LONGEST_SENTENCE:
+                kept.append(start)
+                root = roots[0]
+                continue
+            for word in roots:
+                self.heads[word], self.labels[word] = root, "parataxis"
+        self.starts = kept
+
+    def _sentences(self) -> Iterator[tuple[int, int]]:
+        return pairwise((*self.starts, len(self.heads)))
 
 
-def join_unended_sentences(
-    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, ended: Sequence[bool]
-) -> Tree:
-    """The tree of a block, with sentences joined if no word between them ends one.
-
-    If a sentence is joined to the one before it, its root becomes a ``parataxis`` of the earlier root. Sentences that
-    would have more than ``LONGEST_SENTENCE`` words together stay apart.
-    """
-    joined_heads, joined_labels = list(heads), list(labels)
-    kept: list[int] = []
-    root = 0
-    for start, end in pairwise((*starts, len(heads))):
-        roots = [word for word in range(start, end) if heads[word] == word]
-        if not kept or ended[start - 1] or end - kept[-1] > LONGEST_SENTENCE:
-            kept.append(start)
-            root = roots[0]
-            continue
-        for word in roots:
-            joined_heads[word], joined_labels[word] = root, "parataxis"
-    return joined_heads, joined_labels, kept
+def word_runs(labels: Sequence[str], starts: Sequence[int]) -> list[range]:
+    """The tokens of each word; a word never continues in the next sentence."""
+    ends = {end - 1 for _, end in pairwise((*starts, len(labels)))}
+    lasts = [token for token, label in enumerate(labels) if label != SUBTOKEN_LABEL or token in ends]
+    return [range(before + 1, last + 1) for before, last in pairwise((-1, *lasts))]
 
 
-def attach_closing_marks(
-    heads: Sequence[int], labels: Sequence[str], starts: Sequence[int], *, closing: Sequence[bool]
-) -> Tree:
-    """The tree of a block, with ``closing`` marks at the start of a sentence moved to the sentence before it.
-
-    Such a mark becomes a ``punct`` of the earlier sentence's root; words that depended on it become roots.
-    """
-    moved_heads, moved_labels = list(heads), list(labels)
-    kept: list[int] = []
-    for start, end in pairwise((*starts, len(heads))):
-        first = start
-        while kept and first < end and closing[first]:
-            first += 1
-        root = next((word for word in range(kept[-1], start) if moved_heads[word] == word), start) if kept else start
-        for word in range(start, end):
-            if word < first:
-                moved_heads[word], moved_labels[word] = root, "punct"
-            elif start <= heads[word] < first:
-                moved_heads[word], moved_labels[word] = word, "root"
-        if first < end:
-            kept.append(first)
-    return moved_heads, moved_labels, kept
-
-
-def heads_from_distances(distances: Sequence[int], starts: Sequence[int]) -> list[int]:
-    """Index of each word's head from its distance; a word whose head is in another sentence becomes a root."""
-    heads: list[int] = []
-    for start, end in pairwise((*starts, len(distances))):
-        for word in range(start, end):
-            head = word + distances[word]
-            heads.append(head if start <= head < end else word)
-    return heads
+def heads_within(heads: Sequence[int], starts: Sequence[int]) -> list[int]:
+    """The heads of words, but a word whose head is in another sentence becomes a root."""
+    return [
+        head if start <= head < end else word
+        for start, end in pairwise((*starts, len(heads)))
+        for word, head in enumerate(heads[start:end], start)
+    ]
 
 
 _LINE, _NO_BLANK = re.compile(r"[^\r\n]+"), re.compile(r"\S")

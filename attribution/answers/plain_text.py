@@ -169,8 +169,7 @@ _AND = (
     rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{SCALE_WORD})\b))(?!{SCALE_WORD})"
 )
 _WORDED_NUMBER = re.compile(
-    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
-    re.IGNORECASE,
+    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b", re.IGNORECASE
 )
 ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")

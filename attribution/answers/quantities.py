@@ -27,39 +27,39 @@ from attribeam.attribution.answers.plain_text import (
     worded_amount,
 )
 
-_UNITS_IN_SECONDS: dict[str, Decimal | int] = {
+_SECONDS: dict[str, Decimal | int] = {
     "millisecond": Decimal("0.001"), "second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "hr": 3600,
     "h": 3600, "day": 86_400, "week": 604_800, "wk": 604_800, "fortnight": 1_209_600,
 }  # fmt: skip
-_UNITS_IN_MONTHS = {"month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200}
-_TIME_UNIT = r"(?:(?-i:ms)|(?:" + "|".join((*_UNITS_IN_SECONDS, *_UNITS_IN_MONTHS)) + r")s?)\b"
+_MONTHS: dict[str, Decimal | int] = {
+    "month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200,
+}  # fmt: skip
+_TIME_UNIT = r"(?:(?-i:ms)|(?:" + "|".join(_SECONDS | _MONTHS) + r")s?)\b"
 TIME_UNIT_BEHIND = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _TIME_UNIT_OF_RANGE = re.compile(
     rf"\s?(?:[-–—]|to|or)\s?(?:\d{{1,3}}|{'|'.join(SMALL_NUMBER_WORDS)})[\s-]?({_TIME_UNIT})", re.IGNORECASE
 )
 _PART_WORDS = r"(a\s+half|a\s+quarter|three[\s-]quarters)\b"
 _PART_BEHIND = re.compile(rf"\s+and\s+{_PART_WORDS}", re.IGNORECASE)
-_DAY_IN_SECONDS = 86_400
 _DAYS_AS_MONTHS = {30: "1", 60: "2", 90: "3", 120: "4", 180: "6", 365: "12"}
-_WEEKS_AS_MONTHS = {4: "1", 6: "1.5", 8: "2", 12: "3", 13: "3", 26: "6", 52: "12"}
+_DAYS_AS_MONTHS |= {28: "1", 42: "1.5", 56: "2", 84: "3", 91: "3", 182: "6", 364: "12"}  # whole weeks
+_IN_OTHER_UNITS: list[tuple[Reading, Reading]] = [
+    ((Kind.SECONDS, Decimal(days * 86_400)), (Kind.MONTHS, Decimal(months))) for days, months in _DAYS_AS_MONTHS.items()
+]
 """Days and weeks that people also give in months or years: 90 days are three months."""
-_DAYS_AS_MONTHS |= {7 * weeks: months for weeks, months in _WEEKS_AS_MONTHS.items()}
 
 
 def _duration(amount: Decimal, unit: str) -> Reading:
     name = "millisecond" if unit == "ms" else unit.lower().removesuffix("s")
-    if name in _UNITS_IN_SECONDS:
-        return Kind.SECONDS, amount * _UNITS_IN_SECONDS[name]
-    return Kind.MONTHS, amount * _UNITS_IN_MONTHS[name]
+    return (Kind.SECONDS, amount * _SECONDS[name]) if name in _SECONDS else (Kind.MONTHS, amount * _MONTHS[name])
 
 
 def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
     """The lengths of time, and those that people give for the same in months instead of days or weeks, or so back."""
-    pairs = [(Decimal(days * _DAY_IN_SECONDS), Decimal(months)) for days, months in _DAYS_AS_MONTHS.items()]
-    for kind, size in durations:
-        yield kind, size
-        yield from ((Kind.MONTHS, months) for seconds, months in pairs if (kind, size) == (Kind.SECONDS, seconds))
-        yield from ((Kind.SECONDS, seconds) for seconds, months in pairs if (kind, size) == (Kind.MONTHS, months))
+    for duration in durations:
+        yield duration
+        yield from (months for days, months in _IN_OTHER_UNITS if days == duration)
+        yield from (days for days, months in _IN_OTHER_UNITS if months == duration)
 
 
 _HUNDREDTHS_BEHIND = re.compile(r"\s?(?:¢|cents?\b|pence\b|(?P<percent>basis[\s-]points?\b|bps?\b))", re.IGNORECASE)
@@ -81,7 +81,7 @@ _TIMES_BEHIND = re.compile(
 )
 
 
-_MINUS_BEFORE = re.compile(
+_MINUS_BEFORE = re.compile(  # the hyphen of a range is none
     r"(?:(?:^|(?<![\d%°])(?<!°[CF])\s|[(\[,;:~≈/|])[-−–]|\b(?:minus|negative)\s)$", re.IGNORECASE
 )
 _BELOW_ZERO_BEHIND = re.compile(
@@ -106,17 +106,12 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             is_open = number.scale and _METRES_BEHIND.match(text, number.digits_end) is None
             readings = own | readings if is_open else own  # "3.5m" may be millions
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
-        if _is_below_zero(number, text):
+        minus = _MINUS_BEFORE.search(text, max(number.start - 10, 0), number.start)
+        if minus or _BELOW_ZERO_BEHIND.match(text, number.end):
             below = {(kind, -size) for kind, size in readings}
             is_sure = number.start in measured and measured[number.start].dimension in _TEMPERATURES
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
-
-
-def _is_below_zero(number: Number, text: str) -> bool:
-    """Whether it has a minus before it, or "below zero" behind; the hyphen of a range is none."""
-    minus = _MINUS_BEFORE.search(text, max(number.start - 10, 0), number.start)
-    return bool(minus or _BELOW_ZERO_BEHIND.match(text, number.end))
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
@@ -176,42 +171,34 @@ _COUNTED_BEHIND = (
     r"(?!\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})|people|men|women|children"
     r"|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s)\b)"
 )
-_MEASURE_UNITS = rf"""
-fahrenheit 1=(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)
-celsius 1=(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)
-speed 1.609344=mph|miles\s(?:per|an)\shour 3.6=m/s|met(?:er|re)s\s(?:per|a)\ssecond
-    1=km/h|kmh|kph|kms?\s(?:per|an)\shour|kilomet(?:er|re)s\s(?:per|an)\shour
-length 1609.344=miles?|mi 1000=kilomet(?:er|re)s?|kms? 0.3048=feet|foot|ft 0.9144=yards?|yds?
-    0.0254=inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w) 0.001=millimet(?:er|re)s?|mm
-    0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m{_COUNTED_BEHIND}
-mass 453.59237=pounds?|lbs? 28.349523=ounces?|oz 1000=kilograms?|kilos?|kgs? 1=grams?|g 0.001=milligrams?|mg
-    1000000=tonnes?
-volume 3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
-    0.236588=cups? 0.004929=teaspoons?|tsp 0.014787=tablespoons?|tbsp 0.473176=pints? 0.946353=quarts?
-area 0.40468564=acres? 1=hectares?|ha 0.0001=m(?:\^?2|²)|square\smet(?:er|re)s?
-    100=km(?:\^?2|²)|square\skilomet(?:er|re)s? 258.9988=square\smiles? 0.0000092903=square\sfeet
-data 1=megabytes?|(?-i:MB) 1000=gigabytes?|(?-i:GB) 1000000=terabytes?|(?-i:TB)
-data-rate 1=(?-i:[Mm]bps|Mbit/s|Mb/s) 1000=(?-i:[Gg]bps|Gbit/s|Gb/s)
-frequency 1=kHz|kilohertz 1000=MHz|megahertz 1000000=GHz|gigahertz
-power 1=(?-i:W)|watts? 1000=kW|kilowatts? 1000000=(?-i:MW)|megawatts?
-"""
+_MEASURE_UNITS = {
+    "fahrenheit": r"1=(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)",
+    "celsius": r"1=(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)",
+    "speed": r"""1.609344=mph|miles\s(?:per|an)\shour 3.6=m/s|met(?:er|re)s\s(?:per|a)\ssecond
+        1=km/h|kmh|kph|kms?\s(?:per|an)\shour|kilomet(?:er|re)s\s(?:per|an)\shour""",
+    "length": rf"""1609.344=miles?|mi 1000=kilomet(?:er|re)s?|kms? 0.3048=feet|foot|ft 0.9144=yards?|yds?
+        0.0254=inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w) 0.001=millimet(?:er|re)s?|mm
+        0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m{_COUNTED_BEHIND}""",
+    "mass": r"""453.59237=pounds?|lbs? 28.349523=ounces?|oz 1000=kilograms?|kilos?|kgs? 1=grams?|g
+        0.001=milligrams?|mg 1000000=tonnes?""",
+    "volume": r"""3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
+        0.236588=cups? 0.004929=teaspoons?|tsp 0.014787=tablespoons?|tbsp 0.473176=pints? 0.946353=quarts?""",
+    "area": r"""0.40468564=acres? 1=hectares?|ha 0.0001=m(?:\^?2|²)|square\smet(?:er|re)s?
+        100=km(?:\^?2|²)|square\skilomet(?:er|re)s? 258.9988=square\smiles? 0.0000092903=square\sfeet""",
+    "data": r"1=megabytes?|(?-i:MB) 1000=gigabytes?|(?-i:GB) 1000000=terabytes?|(?-i:TB)",
+    "data-rate": r"1=(?-i:[Mm]bps|Mbit/s|Mb/s) 1000=(?-i:[Gg]bps|Gbit/s|Gb/s)",
+    "frequency": r"1=kHz|kilohertz 1000=MHz|megahertz 1000000=GHz|gigahertz",
+    "power": r"1=(?-i:W)|watts? 1000=kW|kilowatts? 1000000=(?-i:MW)|megawatts?",
+}
 """Dimensions, and how each of their units is written behind a number, with its size in the dimension's base unit.
 
 The letter of "5m" may be millions, and surely is where money or people follow.
 """
-
-
-def _sized_units() -> Iterator[tuple[str, Decimal, str]]:
-    dimension = ""
-    for part in _MEASURE_UNITS.split():
-        size, _, pattern = part.partition("=")
-        if pattern:
-            yield dimension, Decimal(size), pattern
-        else:
-            dimension = part
-
-
-_SIZED_UNITS = [*_sized_units()]
+_SIZED_UNITS = [
+    (dimension, Decimal(size), pattern)
+    for dimension, units in _MEASURE_UNITS.items()
+    for size, pattern in (unit.split("=") for unit in units.split())
+]
 _UNIT_END = (
     r"\.?(?!\w|\^|\s?/\s?(?!(?:day|week|serving|portion|person)\b)[a-z]"
     r"|\s(?:per|an?)\s(?:second|sec|minute|min|hour|h)\b)"
@@ -289,12 +276,11 @@ def _agree(first: Measure, second: Measure) -> bool:
         return any(abs(size - other) <= _DEGREES_ERROR + _RELATIVE_DEGREES_ERROR * abs(size) for size, other in exact)
     if first.dimension != second.dimension or first.size == second.size:
         return False
-    for amount, written in pairs:
-        size = amount * first.size / second.size
-        last_digit = Decimal(10) ** int(written.as_tuple().exponent)
-        if abs(size - written) <= max(_RELATIVE_ERROR * size, last_digit / 2):
-            return True
-    return False
+    sizes = [(amount * first.size / second.size, written) for amount, written in pairs]
+    return any(
+        abs(size - written) <= max(_RELATIVE_ERROR * size, Decimal(10) ** int(written.as_tuple().exponent) / 2)
+        for size, written in sizes
+    )
 
 
 _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"
@@ -308,10 +294,7 @@ PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in 
 _OF = r"(?:\sof)?[\s-](?:(?:an?|one)[\s-])?"
 _POINT_BEHIND = re.compile(r"(?:percentage[\s-]|per\s?cent(?:age)?\s?)?(?:point|per\s?cent)\b", re.IGNORECASE)
 PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
-_SHARED_BEHIND = re.compile(
-    rf"\sof\s(?:{_DETERMINER}(?!{_TIME_UNIT}|time\b|way\b)(?-i:[a-z])|them\b)",
-    re.IGNORECASE,
-)
+_SHARED_BEHIND = re.compile(rf"\sof\s(?:{_DETERMINER}(?!{_TIME_UNIT}|time\b|way\b)(?-i:[a-z])|them\b)", re.IGNORECASE)
 _INEXACT_BEFORE = re.compile(
     r"\b(?:than|over|under|above|below|least|most|to|second|last|other|another|latter|later|final|former|remaining"
     r"|early|upper|lower|(?:the|this|that|each)\s\w+)\s(?:an?\s)?$",
@@ -353,12 +336,9 @@ def phrases_in(text: str) -> Iterator[Quantity]:
     """What a text says in other ways than by one number: "a dozen", "two thirds", "half a million"."""
     lowered = text.lower()
     for hints, core, pattern, read in _PHRASES:
-        for hint in hints:
-            if hint in lowered:
-                break
-        else:
+        if not any(hint in lowered for hint in hints) or not core.search(lowered):
             continue
-        for match in pattern.finditer(text) if core.search(lowered) else ():
+        for match in pattern.finditer(text):
             readings = frozenset(read(match))
             if readings:
                 scale = match.groupdict().get("scale")

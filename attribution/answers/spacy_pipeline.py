@@ -6,6 +6,7 @@ Trees and products stay the same. Importing this module imports spaCy, thinc and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,11 @@ class LockstepParser(DependencyParser):  # type: ignore[misc]
     def pipe(self, docs: Iterable[Doc], *, batch_size: int = 256) -> Iterator[Doc]:
         """Parse documents and yield them in order; runs similar lengths together, up to ``_WORDS_AT_ONCE`` words."""
         for batch in minibatch(docs, batch_size):  # type: ignore[no-untyped-call]
-            for part in _parts(sorted(batch, key=len)):
+            remaining = sorted(batch, key=len)
+            while remaining:
+                words = accumulate(map(len, remaining))
+                count = sum(total <= _WORDS_AT_ONCE for total in words) or 1  # a longer one is parsed alone
+                part, remaining = remaining[:count], remaining[count:]
                 self.set_annotations(part, self.predict(part))
             yield from batch
 
@@ -112,20 +117,6 @@ def faster_parts(directory: Path) -> dict[str, Any]:
     if config.get("nlp", {}).get("tokenizer") == {"@tokenizers": _PLAIN_TOKENIZER}:
         parts["nlp"] = {"tokenizer": {"@tokenizers": _EMPTY_TOKENIZER}}
     return parts
-
-
-def _parts(docs: Sequence[Doc]) -> Iterator[list[Doc]]:
-    """Runs of documents with at most ``_WORDS_AT_ONCE`` words; a longer document is a run of its own."""
-    part: list[Doc] = []
-    words = 0
-    for doc in docs:
-        if part and words + len(doc) > _WORDS_AT_ONCE:
-            yield part
-            part, words = [], 0
-        part.append(doc)
-        words += len(doc)
-    if part:
-        yield part
 
 
 TORCH_PRODUCTS = "attribeam_torch_products"

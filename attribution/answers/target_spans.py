@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, starmap
+from itertools import groupby
 
-from attribeam.attribution.answers.markup import hide_markup, structured_text
+from attribeam.attribution.answers.markup import hide_markup, merged_ranges, structured_text
 from attribeam.attribution.answers.parsed_answer import (
     CONJUNCT,
     LabelScheme,
@@ -44,11 +44,7 @@ def parse_span_kinds(text: str) -> tuple[SpanKind, ...]:
 
 
 def choose_target_spans(
-    parsed: ParsedAnswer,
-    answer: str,
-    *,
-    kinds: Sequence[SpanKind],
-    given: tuple[CharRange, ...] | None,
+    parsed: ParsedAnswer, answer: str, *, kinds: Sequence[SpanKind], given: tuple[CharRange, ...] | None
 ) -> tuple[TargetSpan, ...]:
     """The target spans of one answer, at least one for every answer that is not white space only.
 
@@ -66,13 +62,11 @@ def choose_target_spans(
         for chars in _ranges_of_kind(kind, parsed, answer):
             chosen.setdefault(chars, kind)
     if not chosen:
-        trimmed = answer.strip()
-        if not trimmed:
+        whole = re.search(r"\S(?:.*\S)?", answer, re.DOTALL)
+        if whole is None:
             raise ValueError("an answer with something besides white space is needed to choose target spans")
-        start = len(answer) - len(answer.lstrip())
-        whole = CharRange(start, start + len(trimmed))
         sentences = _ranges_of_kind(SpanKind.SENTENCES, parsed, answer)
-        chosen = dict.fromkeys(sentences or [whole], SpanKind.SENTENCES)
+        chosen = dict.fromkeys(sentences or [CharRange(*whole.span())], SpanKind.SENTENCES)
     chosen = {_with_emphasis(chars, answer): kind for chars, kind in chosen.items()}
     return tuple(TargetSpan(chosen[chars], chars) for chars in sorted(chosen))
 
@@ -177,11 +171,9 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
         if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and has_subject):
             labels.append(words)
     structure = structured_text(answer)
-    for part, kind in zip(structure.parts, structure.kinds, strict=True):
-        words = words_in(parsed, part)
-        if words and kind is ClaimKind.HEADING:
-            labels.append(words)
-    return labels
+    pairs = zip(structure.parts, structure.kinds, strict=True)
+    headings = (words_in(parsed, part) for part, kind in pairs if kind is ClaimKind.HEADING)
+    return labels + [words for words in headings if words]
 
 
 def _with_emphasis(chars: CharRange, answer: str) -> CharRange:
@@ -220,6 +212,9 @@ def _without_fragments(
         first = owned[0] - tree.first_word
         following = next((word for word in others if word > first), others[-1])
         content = [word for word in owned if is_content_word(parsed, word, answer)]
+        inside = trimmed_words(parsed, owned, answer)
+        spoken = [word for word in owned if word in inside and has_letter_or_digit(parsed.words[word].of(answer))]
+        has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
         target = owner
         end = parsed.words[content[-1]].char_end if content else 0
         if content and answer[end : end + _LONGEST_GAP].lstrip(" *_`").startswith(":"):
@@ -227,18 +222,10 @@ def _without_fragments(
             is_name = content[-1] - content[0] < _LONGEST_LABEL and tags <= _LABEL_TAGS
             if is_name and tree.predicates[merged[following]]:
                 target = merged[following]
-        elif not content or _is_short(parsed, answer, owned, scheme):
+        elif not content or (len(spoken) < _SHORTEST_FACT and not has_subject):
             target = merged[first - 1 if first else following]
         merged = [target if above == owner else above for above in merged]
     return merged
-
-
-def _is_short(parsed: ParsedAnswer, answer: str, owned: Sequence[int], scheme: LabelScheme) -> bool:
-    """True for one or two words without a subject."""
-    words = trimmed_words(parsed, owned, answer)
-    spoken = [word for word in owned if word in words and has_letter_or_digit(parsed.words[word].of(answer))]
-    has_subject = any(base_label(parsed.dependency_labels[word]) in scheme.subject_labels for word in owned)
-    return len(spoken) < _SHORTEST_FACT and not has_subject
 
 
 _CONDITIONS = frozenset(
@@ -346,13 +333,8 @@ def _alike(run: range, key: Callable[[int], object]) -> Iterator[tuple[object, r
 def _value_and_name_words(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Numbers and dates written with digits, with the words of their unit ("October 9-11" is one), and names."""
     text = hide_markup(answer, parsed.marked)
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(match.span() for pattern in (DATE, QUANTITY) for match in pattern.finditer(text)):
-        if joined and start < joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        else:
-            joined.append((start, end))
-    yield from (words_in(parsed, chars) for chars in (*starmap(CharRange, joined), *parsed.entities))
+    values = sorted(CharRange(*match.span()) for pattern in (DATE, QUANTITY) for match in pattern.finditer(text))
+    yield from (words_in(parsed, chars) for chars in (*merged_ranges(values), *parsed.entities))
     for sentence in () if parsed.entities else sentence_bounds(parsed):
         tagged = _alike(range(*sentence), parsed.universal_tags.__getitem__)
         yield from (words for tag, words in tagged if tag == "PROPN")
@@ -362,7 +344,11 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     """Each noun with the adjacent determiners, adjectives, numbers and names that depend on it."""
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
-        members = _chunk_heads(parsed, start, end, scheme)
+        members = [*range(start, end)]  # of each word the noun whose chunk it may be in, or itself
+        for index, top in enumerate(members):
+            while _hangs_within_chunk(parsed, top, scheme) and start <= parsed.dependency_heads[top] < end:
+                top = parsed.dependency_heads[top]
+            members[index] = top
         for noun in range(start, end):
             if members[noun - start] == noun and parsed.universal_tags[noun] in scheme.noun_tags:
                 inside = {start + word for word, head in enumerate(members) if head == noun}
@@ -376,21 +362,11 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
                 yield range(first, stop)
 
 
-def _chunk_heads(parsed: ParsedAnswer, start: int, end: int, scheme: LabelScheme) -> list[int]:
-    """For each word of the sentence, the noun whose chunk it may be in; the word itself if there is none."""
-
-    def hangs_within(word: int) -> bool:
-        label, head = parsed.dependency_labels[word], parsed.dependency_heads[word]
-        possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
-        is_inside = head != word and start <= head < end
-        return is_inside and (possessive or not scheme.noun_chunk_labels.isdisjoint((label, base_label(label))))
-
-    tops = [*range(start, end)]
-    for index, top in enumerate(tops):
-        while hangs_within(top):
-            top = parsed.dependency_heads[top]
-        tops[index] = top
-    return tops
+def _hangs_within_chunk(parsed: ParsedAnswer, word: int, scheme: LabelScheme) -> bool:
+    label = parsed.dependency_labels[word]
+    is_possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
+    is_within = is_possessive or not scheme.noun_chunk_labels.isdisjoint((label, base_label(label)))
+    return is_within and parsed.dependency_heads[word] != word
 
 
 _FUNCTION_TAGS = frozenset({"ADP", "AUX", "CCONJ", "CONJ", "DET", "PART", "PRON", "PUNCT", "SCONJ", "SPACE"})

@@ -226,22 +226,19 @@ def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_i
 
 
 def _numbers(numbers: Iterable[tuple[Number, Quantity]], text: str) -> Iterator[AnswerValue]:
-    """Numbers in digits; one that may be read in two ways rounds nothing."""
+    """Numbers in digits; one that may be read in two ways rounds nothing.
+
+    "(2)" is none: one or two digits alone in brackets number the parts of a sentence, or cite. So does "9) " where the
+    answer begins, and the number of "COVID-19" is part of the name.
+    """
     for number, quantity in numbers:
-        if number.amounts and not _is_enumerator(number, text):
+        start, end = number.start, number.end
+        begins = start < _LONGEST_INDENT and not text[:start].strip() and re.match(r"[.)]\s", text[end : end + 2])
+        is_covid = text[max(start - 6, 0) : start].upper() == "COVID-"
+        is_in_brackets = re.fullmatch(r"\(\d{1,2}\)", text[max(start - 1, 0) : end + 1])
+        if number.amounts and not (begins or is_covid or is_in_brackets):
             rounded = _EXACT if len(number.amounts) > 1 else rounding(text, number.start, number.end, *number.amounts)
             yield _value(quantity, text, _DECADE if number.is_decade else rounded)
-
-
-def _is_enumerator(number: Number, text: str) -> bool:
-    """True for "(2)": one or two digits alone in brackets number the parts of a sentence, or cite.
-
-    So is "9) " where the answer begins, and the number of "COVID-19", which is part of the name.
-    """
-    start, end = number.start, number.end
-    begins = start < _LONGEST_INDENT and not text[:start].strip() and re.match(r"[.)]\s", text[end : end + 2])
-    is_covid = text[max(start - 6, 0) : start].upper() == "COVID-"
-    return bool(begins or is_covid or re.fullmatch(r"\(\d{1,2}\)", text[max(start - 1, 0) : end + 1]))
 
 
 def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
@@ -402,10 +399,15 @@ class ValueMatcher:
 
     def __init__(self, *, answer: str, parsed: ParsedAnswer, passages: Sequence[Passage]) -> None:
         joined, text, positions = without_gaps(answer, hide_markup(answer, parsed.marked))
-        moved = parsed if joined == answer else _moved(parsed, positions)
+        moved = parsed
+        if joined != answer:  # words stand at other places
+            edges = ((chars.char_start, chars.char_end) for chars in parsed.words)
+            words = (CharRange(*(bisect_left(positions, edge) for edge in pair)) for pair in edges)
+            moved = replace(parsed, words=tuple(words))
         values: list[Value] = [*answer_values(moved, joined, text), *answer_names(moved, text)]
         if moved is not parsed:
-            values = [replace(value, chars=_in_answer(value.chars, positions)) for value in values]
+            spans = [(positions[value.chars.char_start], positions[value.chars.char_end - 1] + 1) for value in values]
+            values = [replace(value, chars=CharRange(*span)) for value, span in zip(values, spans, strict=True)]
         self._answer = answer
         self._all_values = sorted(values, key=lambda value: value.chars)
         self._parts: dict[tuple[int, int], frozenset[int]] = {}
@@ -445,41 +447,25 @@ class ValueMatcher:
     def unmatched_ranges(self, span: CharRange, passage_indices: Sequence[int]) -> list[CharRange]:
         """Where in the answer the values of ``unmatched_values`` stand, ascending."""
         indices = tuple(passage_indices) or tuple(range(len(self.passages)))
-        return [self._values[number].chars for number in self._in(span) if not self._is_repeated(number, indices)]
+        return [value.chars for value in self.values_in(span) if not self._is_repeated(value, indices)]
 
     def values_in(self, span: CharRange) -> list[Value]:
         """The values that belong to the span, ascending."""
-        return [self._values[number] for number in self._in(span)]
-
-    def _in(self, span: CharRange) -> list[int]:
         last = bisect_left(self._values, span.char_end, key=lambda value: value.chars.char_start)
         first = bisect_left(self._ends, span.char_start + 1)
-        return [number for number in range(first, last) if _belongs(self._values[number], span)]
+        return [
+            value
+            for value in self._values[first:last]
+            if span.covers(value.chars) or (isinstance(value, AnswerName) and value.chars.covers(span))
+        ]
 
-    def _is_repeated(self, number: int, passage_indices: Sequence[int]) -> bool:
-        value = self._values[number]
+    def _is_repeated(self, value: Value, passage_indices: Sequence[int]) -> bool:
         parts: frozenset[int] = frozenset()
         for index in passage_indices:
-            key = id(value), index  # values live in ``_all_values``, which copies share; their numbers may differ
+            key = id(value), index  # values live in ``_all_values``, which copies share
             if key not in self._parts:
                 self._parts[key] = value.parts_in(self.passages[index])
             parts |= self._parts[key]
             if value.is_repeated_by(parts):
                 return True
         return False
-
-
-def _moved(parsed: ParsedAnswer, positions: Sequence[int]) -> ParsedAnswer:
-    """The answer with its words where they stand among the code points at these places."""
-    ends = [(bisect_left(positions, word.char_start), bisect_left(positions, word.char_end)) for word in parsed.words]
-    return replace(parsed, words=tuple(CharRange(start, end) for start, end in ends))
-
-
-def _in_answer(chars: CharRange, positions: Sequence[int]) -> CharRange:
-    return CharRange(positions[chars.char_start], positions[chars.char_end - 1] + 1)
-
-
-def _belongs(value: Value, span: CharRange) -> bool:
-    start, end = value.chars.char_start, value.chars.char_end
-    is_inside = span.char_start <= start and end <= span.char_end
-    return is_inside or (isinstance(value, AnswerName) and start <= span.char_start and span.char_end <= end)

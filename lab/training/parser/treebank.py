@@ -25,7 +25,7 @@ from spacy.tokens import Doc
 from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 from spacy.vocab import Vocab
 
-from attribeam.attribution.answers.answer_parser import SUBTOKEN_LABEL, word_runs
+from attribeam.attribution.answers.parsed_answer import SUBTOKEN_LABEL, word_runs
 
 Separator = Callable[[], str]
 

@@ -15,7 +15,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from tests.attribution.trees import bundled_parser
 
-from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, parser_input
+from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, parser_input, word_ranges
 from attribeam.attribution.answers.parsed_answer import LONGEST_SENTENCE, ParsedAnswer, cut_sentences, sentence_bounds
 from attribeam.attribution.answers.target_spans import choose_target_spans, parse_span_kinds
 from attribeam.schemas import CharRange
@@ -168,10 +168,10 @@ def test_inline_code_is_one_word_and_a_name():
 
 def test_merged_words_have_the_range_of_all_of_them():
     text = "In  New   York, too"
-    given = parser_input(spacy.blank("en"), text, char_start=5, whole=(), is_table_row=False)
-    with given.doc.retokenize() as merging:
-        merging.merge(given.doc[1:3])
-    assert [text[one.char_start - 5 : one.char_end - 5] for one in given.ranges()] == ["In", "New   York", ",", "too"]
+    doc, words = parser_input(spacy.blank("en"), text, char_start=5, whole=())
+    with doc.retokenize() as merging:
+        merging.merge(doc[1:3])
+    assert [word.of(" " * 5 + text) for word in word_ranges(doc, words)] == ["In", "New   York", ",", "too"]
 
 
 def test_text_without_an_end_is_cut_and_the_answer_says_where(parser):

@@ -6,17 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.trees import tree
 
-from attribeam.attribution.answers.answer_parser import ParsedTokens, word_runs
 from attribeam.attribution.answers.atomic_facts import WordTokenAlignment
 from attribeam.attribution.answers.parsed_answer import (
     LONGEST_SENTENCE,
-    attach_closing_marks,
+    ParsedTokens,
     closing_marks,
-    cut_long_sentences,
-    join_unended_sentences,
     label_scheme,
     sentence_ends,
     sentence_tree,
+    word_runs,
 )
 from attribeam.schemas import CharRange
 
@@ -39,6 +37,10 @@ def test_unknown_scheme_is_refused_with_the_known_ones():
         label_scheme("stanford")
 
 
+def block(heads, labels, starts):
+    return ParsedTokens([], [], heads, labels.split(), [], [], starts)
+
+
 def tokens(text, heads, labels, starts):
     ranges = [CharRange(place, place + 1) for place in range(len(text))]
     tags = ["NOUN" if character != "。" else "PUNCT" for character in text]
@@ -47,10 +49,10 @@ def tokens(text, heads, labels, starts):
 
 def test_characters_become_words_that_keep_the_last_ones_head():
     parsed = tokens("海鸥飞走。", [1, 3, 3, 3, 3], ["subtok", "nsubj", "subtok", "root", "punct"], [0])
-    words = parsed.whole_words()
-    assert words.forms == ["海鸥", "飞走", "。"]
-    assert words.ranges == [CharRange(0, 2), CharRange(2, 4), CharRange(4, 5)]
-    assert (words.heads, words.labels, words.starts) == ([1, 1, 1], ["nsubj", "root", "punct"], [0])
+    parsed.join_subtokens()
+    assert parsed.forms == ["海鸥", "飞走", "。"]
+    assert parsed.ranges == [CharRange(0, 2), CharRange(2, 4), CharRange(4, 5)]
+    assert (parsed.heads, parsed.labels, parsed.starts) == ([1, 1, 1], ["nsubj", "root", "punct"], [0])
 
 
 @given(inside=st.lists(st.booleans(), min_size=1, max_size=30), starts=st.sets(st.integers(1, 29)))
@@ -104,36 +106,30 @@ def test_quote_closes_where_it_touches_only_the_word_before_it():
     ids=["before words", "alone", "at the start of a block"],
 )  # fmt: skip
 def test_closing_mark_moves_to_the_sentence_before_it(mark, before, after):
-    heads, labels, starts = before
-    closing = [word == mark for word in range(len(heads))]
-    heads, labels, starts = attach_closing_marks(heads, labels.split(), starts, closing=closing)
-    assert (heads, " ".join(labels), starts) == after
+    parsed = block(*before)
+    parsed.attach_closing_marks([word == mark for word in range(len(parsed.heads))])
+    assert parsed == block(*after)
 
 
 def test_sentence_after_an_unended_one_hangs_on_its_root():
-    heads, labels, starts = join_unended_sentences(
-        [0, 0, 2, 4, 4], ["root", "obj", "root", "nsubj", "root"], [0, 2, 3], ended=[False, False, True, False, False]
-    )
-    assert (heads, labels, starts) == ([0, 0, 0, 4, 4], ["root", "obj", "parataxis", "nsubj", "root"], [0, 3])
-
-
-def chain(words):
-    """Each word hangs on the one before it."""
-    return [0, *range(words - 1)], ["root", *["dep"] * (words - 1)]
+    parsed = block([0, 0, 2, 4, 4], "root obj root nsubj root", [0, 2, 3])
+    parsed.join_unended_sentences([False, False, True, False, False])
+    assert parsed == block([0, 0, 0, 4, 4], "root obj parataxis nsubj root", [0, 3])
 
 
 def test_long_sentence_is_cut_where_one_may_end():
-    heads, labels = chain(LONGEST_SENTENCE + 10)
-    ended = [word == 20 for word in range(len(labels))]
-    assert cut_long_sentences(heads, labels, [0], ended=ended)[2] == [0, 21]
+    words = LONGEST_SENTENCE + 10
+    parsed = block([0, *range(words - 1)], "root" + " dep" * (words - 1), [0])
+    parsed.cut_long_sentences([word == 20 for word in range(words)])
+    assert parsed.starts == [0, 21]
 
 
 def test_sentences_are_not_joined_to_one_that_is_too_long():
     heads = [0] * 100 + [100] * 100 + [200] * 100
-    labels = ["root" if head == word else "dep" for word, head in enumerate(heads)]
-    joined = join_unended_sentences(heads, labels, [0, 100, 200], ended=[False] * 300)
-    assert joined[2] == [0, 200]
-    assert [joined[0][word] for word in (0, 100, 200)] == [0, 0, 200]
+    parsed = block(heads, " ".join("root" if head == word else "dep" for word, head in enumerate(heads)), [0, 100, 200])
+    parsed.join_unended_sentences([False] * 300)
+    assert parsed.starts == [0, 200]
+    assert [parsed.heads[word] for word in (0, 100, 200)] == [0, 0, 200]
 
 
 def alignment(words, tokens):
