@@ -34,6 +34,7 @@ from attribeam.attribution.models.precision import choose_device, choose_dtype, 
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
+from attribeam.attribution.prompts.token_offsets import attribute_with_windows
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 
@@ -153,10 +154,6 @@ class AttentionModel:
         Raises:
             ValueError: if ``passage_counts`` does not hold one count per row.
         """
-        if not any(row.windows for row in rows):
-            return self._attribute_whole(rows, passage_counts)
-        from attribeam.attribution.prompts.token_offsets import attribute_with_windows
-
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
 

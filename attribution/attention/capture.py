@@ -24,8 +24,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from attribeam.attribution.attention.batching import (
     Job,
     RowLayout,
+    choose_layout,
     end_to_end_inputs,
-    lays_end_to_end,
+    is_exact,
     padded_token_ids,
     row_requests,
 )
@@ -48,7 +49,6 @@ from attribeam.attribution.attention.reduction import (
     to_device,
 )
 from attribeam.attribution.models import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
-from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.models.model_directory import (
     LayerChoice,
     ModelDirectory,
@@ -64,7 +64,7 @@ from attribeam.attribution.models.weight_loading import (
     load_weights,
 )
 from attribeam.attribution.options import ModelOptions, QueryPosition, SoftmaxOver
-from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import RowFault
 from attribeam.schemas.errors import ModelLoadError
 
 
@@ -277,12 +277,6 @@ _EVERY_COLUMN = 2**31 - 1
 _EXACT_TOLERANCE = 1e-4
 _ROUGH_TOLERANCE = 0.03
 """For half precision and quantised weights, whose sums depend on the shape of the batch."""
-_PROBES = (
-    ("Which word?", "One word.", "A word."),
-    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
-    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
-)
-"""Question, passage and answer of the rows that every model is tried on; the last two share a prompt."""
 
 
 def try_model(
@@ -294,10 +288,7 @@ def try_model(
     """
     options, defaults = directory.options, directory.defaults
     capture = LayerCapture(model, layer.layer, QueryPosition.PREDICTING, defaults.trained.softmax_over)
-    jobs = [
-        (encoder.encode_any_length(QARecord("probe", question, (Passage(passage),), answer, RowSource("", 0))), 1)
-        for question, passage, answer in _PROBES
-    ]
+    jobs = [(row, 1) for row in encoder.probes()]
     longest, context = max(len(row.token_ids) for row, _ in jobs), model_context(directory.config)
     if context is not None and longest > context:
         raise ModelLoadError(
@@ -317,8 +308,12 @@ def try_model(
             )
     capture = replace(capture, bidirectional=alone.bidirectional)
     take = partial(capture.take, jobs, top_k=_EVERY_COLUMN)
-    layout = choose_layout(model, layer.kinds[: layer.layer], lambda layout: take(layout=layout))
-    if layout is RowLayout.PADDED and _is_exact(model) and _differ(alone, take(layout=layout), _ROUGH_TOLERANCE):
+    padded = take(layout=RowLayout.PADDED)
+    tolerance = _EXACT_TOLERANCE if is_exact(model) else _ROUGH_TOLERANCE
+    layout = choose_layout(
+        model, layer.kinds[: layer.layer], lambda: not _differ(take(layout=RowLayout.END_TO_END), padded, tolerance)
+    )
+    if layout is RowLayout.PADDED and is_exact(model) and _differ(alone, padded, _ROUGH_TOLERANCE):
         raise ModelLoadError(
             f"model {options.model!r} should give a row the attention that it has alone, but it depends on the padding "
             "behind it; choose another"
@@ -327,29 +322,6 @@ def try_model(
     position = options.query_position or defaults.model.query_position or fitting
     keep_freed_memory(model)
     return replace(capture, query_position=position), layout
-
-
-def choose_layout(model: PreTrainedModel, kinds: Sequence[str], take: Callable[[RowLayout], Capture]) -> RowLayout:
-    """``END_TO_END`` if the model supports it, else ``PADDED``.
-
-    It has to accept position ids, to support flash attention in transformers, which works without a mask, to have only
-    layers that see every token or a window, and to give the same attention in both layouts for the rows ``take`` runs.
-    A model that cannot take rows end to end may raise any of Python's common errors. Out-of-memory errors propagate.
-    """
-    if not lays_end_to_end(model, kinds):
-        return RowLayout.PADDED
-    try:
-        packed = take(RowLayout.END_TO_END)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        if is_out_of_memory(error):
-            raise
-        return RowLayout.PADDED
-    tolerance = _EXACT_TOLERANCE if _is_exact(model) else _ROUGH_TOLERANCE
-    return RowLayout.PADDED if _differ(packed, take(RowLayout.PADDED), tolerance) else RowLayout.END_TO_END
-
-
-def _is_exact(model: PreTrainedModel) -> bool:
-    return model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
 
 
 def _differ(first: Capture, second: Capture, tolerance: float) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import accumulate
@@ -174,13 +174,14 @@ FLASH_ATTN, TORCH_VARLEN, ROW_BY_ROW = "flash-attn", "torch-varlen", "sdpa"
 """The kernels for rows of variable length, and what runs where there is none: torch's fused attention."""
 
 
-@lru_cache
-def varlen_kernels(device_index: int | None, device_type: str, dtype: torch.dtype) -> tuple[str, ...]:
-    """The kernels for rows of variable length, best first; none without half precision and compute capability 8.0."""
-    if device_type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device_index) < (8, 0):
-        return ()
-    kernels = {FLASH_ATTN: _can_import_flash_attn(), TORCH_VARLEN: torch.backends.cuda.is_flash_attention_available()}
-    return tuple(name for name, works in kernels.items() if works)
+@cache
+def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
+    """The best kernel for rows of variable length; None without half precision and compute capability 8.0."""
+    if device.type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    if _can_import_flash_attn():
+        return FLASH_ATTN
+    return TORCH_VARLEN if torch.backends.cuda.is_flash_attention_available() else None
 
 
 def _can_import_flash_attn() -> bool:
@@ -193,11 +194,6 @@ def _can_import_flash_attn() -> bool:
         logging.warning("flash-attn is installed, but cannot be imported (%s); torch's own kernel is used", error)
         return False
     return True
-
-
-def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
-    """The kernel for rows of variable length that runs on a device; None if there is none."""
-    return next(iter(varlen_kernels(device.index, device.type, dtype)), None)
 
 
 def kernel_name(device: torch.device, dtype: torch.dtype) -> str:

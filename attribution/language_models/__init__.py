@@ -7,7 +7,7 @@ scored after a prompt that lacks some of its passages.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from attribeam.attribution.attention.batching import (
     RowLayout,
     padded_token_ids,
     row_batches,
+    run_batches,
     run_halving,
     token_budget_on,
 )
@@ -30,27 +31,24 @@ from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     RowEncoder,
     layer_types,
-    load_tokenizer,
+    load_fast_tokenizer,
     read_model_directory,
     rope_border,
 )
 from attribeam.attribution.models.precision import (
     choose_device,
     choose_dtype,
-    keep_weights_as_loaded,
-    loading_arguments,
     quantization_config,
     quantization_name,
     resolve_dtype,
 )
-from attribeam.attribution.models.weight_files import revision_of, weights_folder
-from attribeam.attribution.models.weight_loading import let_threads_take_turns, quiet_transformers, weights_to_load
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_loading import read_network, weights_to_load
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.rows import EncodedRow
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
 
-_PROBE = QARecord("probe", "Which word?", (Passage(text="One word."),), "A word.", RowSource("", 0))
 _NOT_FINITE = "log-probabilities should be finite, are not; see --dtype"
 _GREEDY_SETTINGS = {
     "do_sample": False, "num_beams": 1, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "temperature": 1.0,
@@ -74,7 +72,7 @@ class LanguageModel:
         self.device: torch.device = model.device
         self.dtype: torch.dtype = model.dtype
         self.token_budget = token_budget_on(self.device, directory.options.token_budget)
-        self._tokenizer: Tokenizer = load_tokenizer(directory)
+        self._tokenizer: Tokenizer = load_fast_tokenizer(directory).backend_tokenizer
         self._keeps_logits = "logits_to_keep" in inspect.signature(model.forward).parameters
         self._probe()
 
@@ -116,18 +114,9 @@ class LanguageModel:
         Rows are batched by ``token_budget``; a batch that does not fit into memory is halved. A row that fails on its
         own gets a ``RowFault``: OUT_OF_MEMORY or NON_FINITE_ATTENTION.
         """
-        outcomes: dict[int, _Outcome] = {}
-        batches = row_batches(
-            rows,
-            layout=RowLayout.PADDED,
-            token_budget=self.token_budget,
-            rope_border=rope_border(self.directory.config),
-            share=False,
-        )
-        for batch in batches:
-            of_batch = run_halving([rows[index] for index in batch], self._batch_log_probabilities)
-            outcomes.update(zip(batch, of_batch, strict=True))
-        return [outcomes[index] for index in range(len(rows))]
+        border, budget = rope_border(self.directory.config), self.token_budget
+        batches = row_batches(rows, layout=RowLayout.PADDED, token_budget=budget, rope_border=border, share=False)
+        return run_batches(rows, batches, self._batch_log_probabilities)
 
     @torch.inference_mode()
     def next_token_log_probabilities(self, row: EncodedRow) -> torch.Tensor:
@@ -213,7 +202,7 @@ class LanguageModel:
 
         Raises ``ModelLoadError`` if they do, or if probabilities are not finite.
         """
-        row = self.encoder.encode_any_length(_PROBE)
+        row = self.encoder.probes()[0]
         other = replace(row, token_ids=np.append(row.token_ids[:-1], row.token_ids[0]))
         first, second = self._batch_log_probabilities([row])[0], self._batch_log_probabilities([other])[0]
         name = self.directory.options.model
@@ -258,29 +247,21 @@ def load_causal_weights(
     settled = resolve_dtype(directory, dtype)
     quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
     needed = sum(group.weights for group in weights_to_load(directory, len(layer_types(directory.config))))
-    with as_load_errors(options.model), weights_folder(directory, needed=needed) as folder, quiet_transformers():
-        loaded = AutoModelForCausalLM.from_pretrained(
-            str(folder),
-            config=directory.config,
-            trust_remote_code=options.trust_remote_code,
-            use_safetensors=True,
-            dtype=dtype,
-            output_loading_info=True,
-            **loading_arguments(quantised, device),
-        )
-        model, report = cast(tuple[Any, Mapping[str, set[str]]], loaded)
-        model.eval().requires_grad_(False)
-        if quantised is None:
-            model.to(device)
-        keep_weights_as_loaded(model)
-        let_threads_take_turns(model)
-    missing = sorted(report["missing_keys"])
+    model, missing = read_network(
+        AutoModelForCausalLM,
+        directory,
+        needed=needed,
+        dtype=dtype,
+        device=device,
+        quantised=quantised,
+        trust_remote_code=options.trust_remote_code,
+    )
     if missing:
         raise NotCausalError(
             f"model {options.model!r} should have all weights of a causal language model, lacks {len(missing)}: "
             f"{', '.join(missing[:3])}"
         )
-    return cast(PreTrainedModel, model)
+    return model
 
 
 def check_causal(directory: ModelDirectory) -> None:

@@ -20,8 +20,9 @@ from transformers import PreTrainedModel
 
 from attribeam.attribution.attention.batching import (
     RowLayout,
+    choose_layout,
     end_to_end_inputs,
-    lays_end_to_end,
+    is_exact,
     padded_token_ids,
     row_batches,
     run_halving,
@@ -36,7 +37,7 @@ from attribeam.attribution.language_models import (
     check_causal,
     language_model_provenance,
 )
-from attribeam.attribution.models import as_load_errors, is_out_of_memory
+from attribeam.attribution.models import as_load_errors
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
     RowEncoder,
@@ -57,13 +58,8 @@ from attribeam.attribution.prompts.token_offsets import windows_or_whole
 from attribeam.attribution.rows import EncodedRow
 from attribeam.attribution.verdict.fitted_parts import AnswerStates, StateProbe
 from attribeam.attribution.verdict.verified import AnswerToRead, Reading, or_unread
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import QARecord, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
-
-_QUESTION = "Which of them was the last?"
-_PASSAGE = "First came the one, then came the other, and nobody counted."
-_PROBES = (("Which word?", "One word.", "A word."), *((_QUESTION, _PASSAGE, one) for one in ("The other.", "Nobody.")))
-"""Question, passage and answer of the rows that a decoder is tried on; the last two share a prompt."""
 
 _EXACT, _ROUGH = 1e-4, 0.1
 """How far a token's states may differ between two ways to compute them, relative to their norm: float32, and others."""
@@ -203,11 +199,7 @@ class Decoder:
         Weights above the layer that one row does not need are released. Raises ``NotCausalError`` or ``ModelLoadError``
         see ``__init__``.
         """
-        rows = [
-            self._encoder.encode_any_length(QARecord("probe", question, (Passage(text),), answer, RowSource("", 0)))
-            for question, text, answer in _PROBES
-        ]
-        name = self._directory.options.model
+        rows, name = self._encoder.probes(), self._directory.options.model
         with nullcontext() if is_shared else drop_unused_weights(self._network, self.layer + 1):
             expected = self._states(rows)
         if not all(bool(states.isfinite().all()) for states in expected):
@@ -218,29 +210,22 @@ class Decoder:
             raise NotCausalError(f"model {name!r} should be a causal language model, but sees later tokens")
         if is_shared:
             return
-        if lays_end_to_end(self._network, layer_types(self._directory.config)[: self.layer]):
-            self._lay_end_to_end(rows, expected)
-        keep_freed_memory(self._network)
-
-    def _lay_end_to_end(self, rows: Sequence[EncodedRow], expected: Sequence[torch.Tensor]) -> None:
-        """Lay rows end to end from now on, if that gives the same states."""
         before = self._network.config._attn_implementation
-        try:
+
+        def agree_end_to_end() -> bool:
             self._network.set_attn_implementation(CAPTURE_IMPLEMENTATION)
             self.layout = RowLayout.END_TO_END
-            agree = self._agree(self._states(rows), expected)
-        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            if is_out_of_memory(error):
-                raise
-            agree = False
-        if not agree:
+            return self._agree(self._states(rows), expected)
+
+        kinds = layer_types(self._directory.config)[: self.layer]
+        self.layout = choose_layout(self._network, kinds, agree_end_to_end)
+        if self.layout is RowLayout.PADDED and self._network.config._attn_implementation != before:
             self._network.set_attn_implementation(before)
-            self.layout = RowLayout.PADDED
+        keep_freed_memory(self._network)
 
     def _agree(self, states: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> bool:
         """Whether the states of all tokens are the same within the precision of the network."""
-        exact = self.dtype == torch.float32 and not getattr(self._network, "is_quantized", False)
-        tolerance = _EXACT if exact else _ROUGH
+        tolerance = _EXACT if is_exact(self._network) else _ROUGH
         return all(
             bool(((state - other).norm(dim=-1) <= tolerance * other.norm(dim=-1)).all())
             for state, other in zip(states, expected, strict=True)

@@ -109,8 +109,8 @@ def loaded_once(load: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 _PROCESSOR = Path("/proc/cpuinfo")
-_FLAG_LINES = ("flags", "Features")
-"""How /proc/cpuinfo names the line of instructions: on x86, and on ARM."""
+_FLAGS = re.compile(r"^(?:flags|Features)[ \t]*:(.*)", re.MULTILINE)
+"""The line of instructions in /proc/cpuinfo: on x86, and on ARM."""
 _PRODUCT_INSTRUCTIONS = {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}
 _QUESTIONS_TO_TORCH = {
     "amx_bf16": "_is_amx_tile_supported",
@@ -121,24 +121,18 @@ _QUESTIONS_TO_TORCH = {
 
 def half_precision_instructions() -> dict[str, tuple[str, ...]]:
     """Instructions for products of matrices, by dtype; only those of x86 are known. On Linux no torch is needed."""
-    flags = _processor_flags()
+    try:
+        named = _FLAGS.search(_PROCESSOR.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        named = None
+    if named is not None:
+        flags = set(named[1].split())
+    else:
+        import torch  # heavy, and not needed on Linux
+
+        flags = {flag for flag, name in _QUESTIONS_TO_TORCH.items() if getattr(torch.cpu, name, bool)()}
     known = {dtype: tuple(name for name in names if name in flags) for dtype, names in _PRODUCT_INSTRUCTIONS.items()}
     return {dtype: names for dtype, names in known.items() if names}
-
-
-def _processor_flags() -> frozenset[str]:
-    """The instructions that Linux names; elsewhere those that torch finds."""
-    try:
-        lines = _PROCESSOR.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() in _FLAG_LINES:
-            return frozenset(value.split())
-    import torch  # heavy, and not needed on Linux
-
-    return frozenset(flag for flag, name in _QUESTIONS_TO_TORCH.items() if getattr(torch.cpu, name, bool)())
 
 
 BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
