@@ -95,10 +95,8 @@ class AttentionModel:
 
         ``threads`` sets torch's CPU threads for the whole process. Pass ``encoder`` if the model's own row encoder is
         loaded already. With ``fused``, an encoder that the fused pass serves is loaded for it alone, without
-        transformers, and has no ``network`` to look into.
-
-        Raises:
-            ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
+        transformers, and has no ``network`` to look into. Raises ``ModelLoadError`` if the model cannot be loaded, or
+        its attention cannot be taken.
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -114,7 +112,7 @@ class AttentionModel:
             if capture is None:
                 from attribeam.attribution.attention.capture import load_capture
 
-                capture, layout = load_capture(options, encoder=encoder, layer=layer, device=device)
+                capture, layout = load_capture(options, encoder=encoder, layer=layer)
             method = method or MethodOptions()
             return cls(directory=directory, capture=capture, layout=layout, encoder=encoder, layer=layer, method=method)
 
@@ -149,10 +147,7 @@ class AttentionModel:
 
         A batch that does not fit into memory is halved. A row that fails even on its own gets a ``RowFault``:
         OUT_OF_MEMORY or NON_FINITE_ATTENTION. Each window of a long row runs as a row of its own; the results are
-        merged.
-
-        Raises:
-            ValueError: if ``passage_counts`` does not hold one count per row.
+        merged. Raises ``ValueError`` if ``passage_counts`` does not hold one count per row.
         """
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)

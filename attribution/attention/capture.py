@@ -56,7 +56,6 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.precision import choose_dtype
 from attribeam.attribution.models.weight_loading import (
     drop_unused_weights,
     keep_freed_memory,
@@ -83,10 +82,7 @@ def capture_attention(
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
     ``attention_mask`` None (causal, or everything if the module is not causal) or [rows, 1, tokens, tokens]. Of the
     captured layer only the response rows are computed, in float32. Returns ([rows, tokens, attention heads, size],
-    None).
-
-    Raises:
-        ValueError: if the model's attention takes numeric arguments that this function does not know.
+    None). Raises ``ValueError`` if the model's attention takes numeric arguments that this function does not know.
     """
     rows = current_rows()
     rule = _attention_rule(module, query, end_to_end=rows is not None, **options)
@@ -263,14 +259,11 @@ class LayerCapture:
         )
 
 
-def load_capture(
-    options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice, device: torch.device
-) -> tuple[LayerCapture, RowLayout]:
+def load_capture(options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice) -> tuple[LayerCapture, RowLayout]:
     """Load the layers up to L*, or all if the model's code needs them, and try them as ``try_model`` does."""
     directory = read_model_directory(options)
     loaded = layers_to_load(directory, max(layer.layer, options.loaded_layers or 0))
-    model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
-    return try_model(directory, model, encoder=encoder, layer=layer)
+    return try_model(directory, load_weights(directory, layer=loaded), encoder=encoder, layer=layer)
 
 
 _EVERY_COLUMN = 2**31 - 1

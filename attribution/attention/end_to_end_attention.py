@@ -104,16 +104,12 @@ class EndToEndRows:
         return to_device(torch.cat([torch.arange(row.prefix_length, len(row)) for row in self.places]), self.device)
 
     @cached_property
-    def query_starts(self) -> torch.Tensor:
-        """Where each row's own places start, and the end, as variable-length kernels expect it: int32 [rows + 1]."""
-        starts = [*(row.start for row in self.places), self.token_count]
-        return to_device(torch.tensor(starts, dtype=torch.int32), self.device)
-
-    @cached_property
-    def key_starts(self) -> torch.Tensor:
-        """Where each row starts in ``key_places``: int32 [rows + 1]."""
-        ends = accumulate(map(len, self.places), initial=0)
-        return to_device(torch.tensor(list(ends), dtype=torch.int32), self.device)
+    def starts(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each row's own places start, and each row in ``key_places``, with the ends: each int32 [rows + 1]."""
+        of_keys = accumulate(map(len, self.places), initial=0)
+        both = [[*(row.start for row in self.places), self.token_count], [*of_keys]]
+        own, keys = to_device(torch.tensor(both, dtype=torch.int32), self.device)
+        return own, keys
 
     @cached_property
     def key_places(self) -> torch.Tensor | None:
@@ -226,7 +222,7 @@ def varlen_attention(
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
     if rows.key_places is not None:
         keys, values = keys.index_select(0, rows.key_places), values.index_select(0, rows.key_places)
-    given = (queries, keys, values, rows.query_starts, rows.key_starts, *rows.longest)
+    given = (queries, keys, values, *rows.starts, *rows.longest)
     reach = -1 if rule.reach is None else rule.reach
     window = (reach, 0 if rule.causal else reach)
     if kernel_of(query.device, query.dtype) == FLASH_ATTN:

@@ -223,10 +223,8 @@ def fused_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
 
     ``dtype`` is one of ``FUSED_DTYPES``. The pass serves a small ModernBERT without biases and quantisation, whose
     rotary frequencies do not depend on the length of its rows, and whose captured layer sees whole rows. Files that
-    lack a weight or hold one of another shape are left to transformers, which says what is wrong.
-
-    Raises:
-        ModelLoadError: if files are missing.
+    lack a weight or hold one of another shape are left to transformers, which says what is wrong. Raises
+    ``ModelLoadError`` if files are missing.
     """
     options, config = directory.options, directory.config
     quantised = (

@@ -258,8 +258,10 @@ class PendingRows:
 
     def __init__(self, captured: Sequence[CapturedRow]) -> None:
         self._shapes = [(*row.top_columns.shape, row.passage_mass.shape[1]) for row in captured]
-        parts = [_as_int32(part).reshape(-1) for row in captured for part in row]
-        flat = torch.cat(parts)
+        parts = (part.contiguous() for row in captured for part in row)  # floats keep their bits
+        flat = torch.cat(
+            [(part.view(torch.int32) if part.is_floating_point() else part.int()).reshape(-1) for part in parts]
+        )
         self._values = flat.to("cpu", non_blocking=True)
         self._transfer_done = torch.cuda.Event() if flat.is_cuda else None  # type: ignore[no-untyped-call]
         if self._transfer_done is not None:
@@ -285,8 +287,3 @@ class PendingRows:
             passage_mass=mass.view(np.float32).reshape(responses, passages),
             sink_mass=outside.view(np.float32),
         )
-
-
-def _as_int32(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of a row as int32; floats keep their bits."""
-    return tensor.contiguous().view(torch.int32) if tensor.is_floating_point() else tensor.to(torch.int32)

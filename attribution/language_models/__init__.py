@@ -87,9 +87,7 @@ class LanguageModel:
             torch.set_num_threads(threads)
         with as_load_errors(options.model):
             directory = read_model_directory(options)
-            device = choose_device(options.device)
-            model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
-            return cls(directory=directory, model=model, encoder=RowEncoder(directory))
+            return cls(directory=directory, model=load_causal_weights(directory), encoder=RowEncoder(directory))
 
     @property
     def network(self) -> PreTrainedModel:
@@ -233,10 +231,8 @@ class NotCausalError(ModelLoadError):
         super().__init__(f"{fault}; name one with --language-model")
 
 
-def load_causal_weights(
-    directory: ModelDirectory, *, dtype: torch.dtype | str, device: torch.device
-) -> PreTrainedModel:
-    """Load all layers and the language-model head, in evaluation mode on ``device``.
+def load_causal_weights(directory: ModelDirectory) -> PreTrainedModel:
+    """Load all layers and the language-model head, in evaluation mode.
 
     All weights but the head are quantised if the options say so. Raises ``NotCausalError`` if the model is not a causal
     language model, or lacks its head; ``ModelLoadError`` if the weights are missing, damaged, incomplete or not in
@@ -244,15 +240,13 @@ def load_causal_weights(
     """
     options = directory.options
     check_causal(directory)
-    settled = resolve_dtype(directory, dtype)
-    quantised = quantization_config(options.quantization, directory.config, settled, but=["lm_head"])
+    dtype = resolve_dtype(directory, choose_dtype(directory, choose_device(options.device)))
+    quantised = quantization_config(options.quantization, directory.config, dtype, but=["lm_head"])
     needed = sum(group.weights for group in weights_to_load(directory, len(layer_types(directory.config))))
     model, missing = read_network(
         AutoModelForCausalLM,
         directory,
         needed=needed,
-        dtype=dtype,
-        device=device,
         quantised=quantised,
         trust_remote_code=options.trust_remote_code,
     )

@@ -45,7 +45,6 @@ from attribeam.attribution.models.model_directory import (
     read_model_directory,
     rope_border,
 )
-from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.models.weight_loading import (
     drop_unused_weights,
@@ -115,14 +114,7 @@ class Decoder:
             directory = read_model_directory(options)
             check_causal(directory)
             _check_layer(directory, layer)
-            device = choose_device(options.device)
-            network = load_weights(
-                directory,
-                layer=layers_to_load(directory, max(layer, 1)),
-                dtype=choose_dtype(directory, device),
-                device=device,
-                attention=None,
-            )
+            network = load_weights(directory, layer=layers_to_load(directory, max(layer, 1)), attention=None)
             return cls(directory=directory, network=network, encoder=RowEncoder(directory), layer=layer)
 
     @classmethod
@@ -166,15 +158,16 @@ class Decoder:
 
         ``language_model_weights`` is a digest of the weights that are read, and of nothing else.
         """
-        return {**self._identity, "language_model_row_layout": str(self.layout)}
+        return {**self._provenance}
 
     @cached_property
-    def _identity(self) -> dict[str, str]:
+    def _provenance(self) -> dict[str, str]:
         """Kept, because a local model's revision is a digest of its files."""
         return {
             **language_model_provenance(self._directory, self._encoder, self._network),
             "language_model_weights": weights_digest(self._directory, layer=self.layer),
             "language_model_layer": str(self.layer),
+            "language_model_row_layout": str(self.layout),
         }
 
     @torch.inference_mode()

@@ -34,7 +34,6 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.precision import choose_device, choose_dtype
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.models.weight_loading import read_network
 from attribeam.attribution.option_declaration import VERIFIERS
@@ -99,15 +98,14 @@ class Classifier:
             raise self._too_long()
         return encoding
 
-    @property
-    def _may_pad(self) -> bool:
-        """Whether rows may share a batch: a decoder reads the last token that its config does not call padding."""
-        pad_id = getattr(self.network.config, "pad_token_id", None)
-        return pad_id is not None and pad_id == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
-
     def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         """The probabilities of the classes of each row, float32 on the host; rows of similar length share a batch."""
-        budget = token_budget_on(self.network.device, self.directory.options.token_budget) if self._may_pad else 1
+        pad_id = getattr(self.network.config, "pad_token_id", None)
+        may_pad = (
+            pad_id is not None and pad_id == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
+        )
+        # else each has its own: a decoder reads the last token that its config does not call padding
+        budget = token_budget_on(self.network.device, self.directory.options.token_budget) if may_pad else 1
         batches = pack_by_token_budget([len(row["input_ids"]) for row in rows], budget)
         fault = RowFault(Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype")
         return [
@@ -338,7 +336,9 @@ class TokenClassifier(Classifier):
         rows, indices = [], []
         for index, record in enumerate(records):
             try:
-                windows = [self.row(prompt, record.answer) for prompt in self._prompts(record)]
+                overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
+                groups = self.windows(record.passages, overhead=overhead, lead=_LEAD)
+                windows = [self.row(_prompt(record.question, texts), record.answer) for texts in groups]
             except RowFault as fault:
                 outcomes[index] = fault
             else:
@@ -357,11 +357,6 @@ class TokenClassifier(Classifier):
             chars = tuple(CharRange(*ranges[token]) for token in tokens)
             outcomes[index] = AnswerDoubts(chars, doubts if before is None else np.minimum(doubts, before.doubts))
         return [outcomes[index] for index in range(len(records))]
-
-    def _prompts(self, record: QARecord) -> Iterator[str]:
-        overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
-        for texts in self.windows(record.passages, overhead=overhead, lead=_LEAD):
-            yield _prompt(record.question, texts)
 
 
 def _prompt(question: str, texts: Sequence[str]) -> str:
@@ -483,13 +478,11 @@ def _load(directory: ModelDirectory, kind: Any, *, option: str = "--verdict", **
     Raises ``ModelLoadError`` if it lacks weights, or cannot be loaded for another reason.
     """
     options = directory.options
-    device = choose_device(options.device)
     make = getattr(kind, "from_config", None) or kind
     trusting: dict[str, Any] = {"trust_remote_code": True} if options.trust_remote_code and make is not kind else {}
     with torch.device("meta"):
         needed = sum(weights.numel() for weights in make(directory.config, **trusting).parameters())
-    dtype = choose_dtype(directory, device)
-    network, missing = read_network(kind, directory, needed=needed, dtype=dtype, device=device, **trusting, **reading)
+    network, missing = read_network(kind, directory, needed=needed, **trusting, **reading)
     if missing:
         raise ModelLoadError(
             f"{option} {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "

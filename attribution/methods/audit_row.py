@@ -86,11 +86,9 @@ def model_outcomes(
 ) -> Sequence[Outcome]:
     """One outcome per row, in order, from batches of attributions, and of what the verdict's own model reads.
 
-    A method that looks further into its models runs here, row by row: what it looks at is too large to keep.
-
-    Raises:
-        RuntimeError: if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
-            lost, or the verdict's own model was not loaded.
+    A method that looks further into its models runs here, row by row: what it looks at is too large to keep. Raises
+    ``RuntimeError`` if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
+    lost, or the verdict's own model was not loaded.
     """
     outcomes: Sequence[Found | RowFault] = [Found() for _ in rows]
     if Need.ATTENTION in method.needs:
@@ -199,10 +197,8 @@ def evidence_of(
 ) -> list[tuple[SpanEvidence, ...] | RowFault]:
     """The evidence of all spans of each row, or why it cannot be attributed; rows come with what the models found.
 
-    ``settings`` are the ``options`` merged with the model's, None without one.
-
-    Raises:
-        MethodError: if the method breaks its protocol.
+    ``settings`` are the ``options`` merged with the model's, None without one. Raises ``MethodError`` if the method
+    breaks its protocol.
     """
     audited, outcomes = [row for row, _ in rows], [outcome for _, outcome in rows]
     records = _made_of(audited, outcomes, partial(_records, method=method, options=options, settings=settings))
@@ -298,8 +294,7 @@ _AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_
 def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
     """Models, method and versions; ``device`` is always present.
 
-    Raises:
-        UsageError: if the code of a user's own method cannot be identified.
+    Raises ``UsageError`` if the code of a user's own method cannot be identified.
     """
     fields = {"device": "cpu"}
     for model in (models.language, models.verdict):

@@ -54,11 +54,7 @@ class LoadedModels:
 
     @property
     def device(self) -> torch.device:
-        """Where they run.
-
-        Raises:
-            ValueError: if only a parser is loaded, or nothing.
-        """
+        """Where they run; raises ``ValueError`` if only a parser is loaded, or nothing."""
         model = self.attention or self.language or self.verdict
         if model is None:
             raise ValueError("a device has only a model of attention or language, none is loaded")
@@ -129,8 +125,7 @@ class AnswerContext:
 def required(model: _T | None, need: str) -> _T:
     """The model, which a method asked for.
 
-    Raises:
-        RuntimeError: if it was not loaded, because the method does not say that it needs it.
+    Raises ``RuntimeError`` if it was not loaded, because the method does not say that it needs it.
     """
     if model is None:
         raise RuntimeError(f"a method asked for {need}, but does not say that it needs it; add it to its needs")
@@ -166,8 +161,7 @@ class Method(Protocol):
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         """One result per target span of the context, in their order.
 
-        Raises:
-            RowFault: if the answer cannot be attributed.
+        Raises ``RowFault`` if the answer cannot be attributed.
         """
         ...
 
@@ -238,9 +232,8 @@ class AttentionUnion:
 def resolve_method(options: MethodOptions) -> Method:
     """The method that ``options.method`` names: one of the unions, or the user's own ``module:Name``.
 
-    Raises:
-        UsageError: if there is no such method, or the verdict contradicts its options.
-        ModelLoadError: if the verdict's directory cannot be read.
+    Raises ``UsageError`` if there is no such method, or the verdict contradicts its options; ``ModelLoadError`` if the
+    verdict's directory cannot be read.
     """
     settings = MethodSettings.of(options)
     unions: dict[str, Method] = {name: AttentionUnion(name, settings) for name in UNIONS}
@@ -252,8 +245,7 @@ def resolve_method(options: MethodOptions) -> Method:
 def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:
     """The method of this name, from ``known`` or the user's own.
 
-    Raises:
-        UsageError: if there is no method of this name.
+    Raises ``UsageError`` if there is no method of this name.
     """
     if name in known:
         return known[name]
@@ -270,8 +262,8 @@ class UserMethod:
     def __init__(self, name: str, instance: object) -> None:
         """Check the protocol.
 
-        Raises:
-            UsageError: if ``instance`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
+        Raises ``UsageError`` if ``instance`` lacks ``needs`` or ``span_results``, or its needs are not values of
+        ``Need``.
         """
         needs, kinds = getattr(instance, "needs", None), ", ".join(repr(str(need)) for need in Need)
         try:
@@ -292,9 +284,8 @@ class UserMethod:
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         """What the user's class says.
 
-        Raises:
-            RowFault: if it refuses the row.
-            MethodError: if it raises anything else, or a result cannot become an evidence record.
+        Raises ``RowFault`` if it refuses the row; ``MethodError`` if it raises anything else, or a result cannot become
+        an evidence record.
         """
         source = context.record.source
         where = f"row {source.source_row} of {source.source_file!r}"
@@ -316,8 +307,7 @@ class UserMethod:
     def code(self) -> str:
         """Identifies the method's code: its own ``identity``, else the SHA-256 of the file that defines it.
 
-        Raises:
-            UsageError: if it has neither.
+        Raises ``UsageError`` if it has neither.
         """
         identity = getattr(self._instance, "identity", None)
         if isinstance(identity, str):
@@ -334,10 +324,8 @@ class UserMethod:
 def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
     """The method ``module:Name``, created by calling ``Name`` with the settings.
 
-    Modules are looked for where Python looks, and then in the working directory.
-
-    Raises:
-        UsageError: if it cannot be imported or created, or is not a method.
+    Modules are looked for where Python looks, and then in the working directory. Raises ``UsageError`` if it cannot be
+    imported or created, or is not a method.
     """
     module_name, _, attribute = name.partition(":")
     folder = str(Path.cwd())
@@ -409,9 +397,7 @@ def has_own_model(options: MethodOptions) -> bool:
 def check_verdict(options: MethodOptions) -> None:
     """Refuse options that contradict the verdict: for a verifier strictness and prior, and a band that does not fit.
 
-    Raises:
-        UsageError: if they do.
-        ModelLoadError: if the verdict's directory cannot be read.
+    Raises ``UsageError`` if they do; ``ModelLoadError`` if the verdict's directory cannot be read.
     """
     if options.has_verifier and (options.strictness is not None or options.prior is not None):
         raise UsageError(

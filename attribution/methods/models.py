@@ -72,8 +72,7 @@ def encodes(needs: frozenset[Need]) -> bool:
 def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptions:
     """``model`` with what its ``dtype`` "auto" means on this machine, for methods with these needs.
 
-    Raises:
-        ModelLoadError: if there is no such model or device.
+    Raises ``ModelLoadError`` if there is no such model or device.
     """
     from attribeam.attribution.models.precision import choose_half_precision
 
@@ -86,8 +85,7 @@ def with_chosen_dtypes(
 ) -> tuple[ModelOptions, MethodOptions]:
     """``with_chosen_dtype``, and ``method`` with the same choice for a decoder of its own.
 
-    Raises:
-        ModelLoadError: if there is no such model or device.
+    Raises ``ModelLoadError`` if there is no such model or device.
     """
     from attribeam.attribution.models.precision import choose_half_precision
 
@@ -123,8 +121,7 @@ def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: fro
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
     """The models of an audit's method and verdict; the last ones stay loaded. The stages load parsers themselves.
 
-    Raises:
-        ModelLoadError: as ``load_models``.
+    Raises ``ModelLoadError`` as ``load_models``.
     """
     return load_models(choice, needs - {Need.PARSER}, verdict=True, shared=True)
 
@@ -134,10 +131,8 @@ def load_models(
 ) -> LoadedModels:
     """The models for methods with these needs, and with ``verdict`` its own model, if it has one.
 
-    ``shared`` ones stay loaded for the next caller that asks for the same.
-
-    Raises:
-        ModelLoadError: if one cannot be loaded; the message says which option to change.
+    ``shared`` ones stay loaded for the next caller that asks for the same. Raises ``ModelLoadError`` if one cannot be
+    loaded; the message says which option to change.
     """
     language = None
     if Need.LANGUAGE_MODEL in needs:
@@ -155,11 +150,7 @@ def load_models(
 
 
 def load_parser(name: str) -> AnswerParser:
-    """The parser of this name.
-
-    Raises:
-        ModelLoadError: if there is none, or it cannot be read or run.
-    """
+    """The parser of this name; raises ``ModelLoadError`` if there is none, or it cannot be read or run."""
     from attribeam.attribution.answers.answer_parser import AnswerParser
 
     try:

@@ -103,8 +103,8 @@ class ModelDirectory:
 def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> ModelDirectory:
     """Config and settings of a model; reads no weights, and fetches none of a hub model.
 
-    Raises:
-        ModelLoadError: if there is no such model, or attention cannot be taken from it and it need not be ``any_kind``.
+    Raises ``ModelLoadError`` if there is no such model, or attention cannot be taken from it and it need not be
+    ``any_kind``.
     """
     from transformers import AutoConfig
 

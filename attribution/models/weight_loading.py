@@ -37,7 +37,13 @@ from attribeam.attribution.models.model_directory import (
     runs_own_code,
     without_layers_above,
 )
-from attribeam.attribution.models.precision import keep_weights_as_loaded, quantization_config, resolve_dtype
+from attribeam.attribution.models.precision import (
+    choose_device,
+    choose_dtype,
+    keep_weights_as_loaded,
+    quantization_config,
+    resolve_dtype,
+)
 from attribeam.attribution.models.weight_files import weights_folder
 from attribeam.attribution.options import Quantization
 from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
@@ -56,20 +62,19 @@ def load_weights(
     directory: ModelDirectory,
     *,
     layer: int,
-    dtype: torch.dtype | str,
-    device: torch.device,
     attention: str | None = CAPTURE_IMPLEMENTATION,
 ) -> PreTrainedModel:
-    """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
+    """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode.
 
     Tensors of other layers are not read, and files that hold nothing else need not exist. ``attention`` is one of those
     that transformers knows; None leaves the choice to the model. Raises ``ModelLoadError`` if the weights do not fit
     into the device's free memory, are missing, damaged, incomplete or not in safetensors files, or cannot be quantised
     as requested.
     """
-    options, settled = directory.options, resolve_dtype(directory, dtype)
-    quantised = quantization_config(options.quantization, directory.config, settled)
-    needed = sum(group.weights for group in check_fits(directory, layer=layer, dtype=settled, device=device))
+    options, device = directory.options, choose_device(directory.options.device)
+    dtype = resolve_dtype(directory, choose_dtype(directory, device))
+    quantised = quantization_config(options.quantization, directory.config, dtype)
+    needed = sum(group.weights for group in check_fits(directory, layer=layer, dtype=dtype, device=device))
     config = _text_model_config(directory.config, layer)
     renamed = None if type(config) is type(directory.config) else {_NESTED_PREFIX: ""}
     model, lacking = read_network(
@@ -77,8 +82,6 @@ def load_weights(
         directory,
         needed=needed,
         layer=layer,
-        dtype=dtype,
-        device=device,
         quantised=quantised,
         config=config,
         key_mapping=renamed,
@@ -99,17 +102,16 @@ def read_network(
     directory: ModelDirectory,
     *,
     needed: int,
-    dtype: torch.dtype | str,
-    device: torch.device,
     layer: int | None = None,
     quantised: BitsAndBytesConfig | None = None,
     **reading: Any,
 ) -> tuple[PreTrainedModel, list[str]]:
-    """A network of transformers' class ``kind``, in evaluation mode on ``device``, and the weights that no file has.
+    """A network of transformers' class ``kind``, in evaluation mode on its device, and the weights that no file has.
 
     ``needed`` and ``layer`` as for ``weights_folder``; ``reading`` are further arguments of ``from_pretrained``. Raises
     ``ModelLoadError`` if the weights are missing, damaged or not in safetensors files.
     """
+    device = choose_device(directory.options.device)
     if quantised is not None:  # quantised weights are made directly on the device
         reading |= {"quantization_config": quantised, "device_map": {"": device}}
     with (
@@ -120,7 +122,7 @@ def read_network(
         network, report = kind.from_pretrained(
             str(folder),
             use_safetensors=True,
-            dtype=dtype,
+            dtype=choose_dtype(directory, device),
             output_loading_info=True,
             **{"config": directory.config} | reading,
         )

@@ -93,10 +93,8 @@ class PromptTemplate:
 
     The ``preamble`` is plain text: braces in it mean nothing. ``titled_passage``, for a passage with a title, has
     {title} and {text} once each, ``passage`` has {text} once, both {index} (from 1) at will. ``question`` has
-    {question} once. Literal braces in these formats are doubled.
-
-    Raises:
-        ValueError: if a format lacks a field, repeats one, or names another.
+    {question} once. Literal braces in these formats are doubled. Raises ``ValueError`` if a format lacks a field,
+    repeats one, or names another.
     """
 
     preamble: str = ""
@@ -126,18 +124,6 @@ class PromptTemplate:
             return cls(**values)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
-
-    @classmethod
-    def from_text(cls, text: str, *, where: str) -> PromptTemplate:
-        """The template that a file holds.
-
-        Raises ``ValueError`` if it is no JSON, or does not hold a valid template; the message begins with ``where``.
-        """
-        try:
-            values = from_json(text)
-        except ValueError as error:
-            raise ValueError(f"{where} should be a readable JSON file: {error}") from error
-        return cls.from_fields(values, where=where)
 
     @property
     def digest(self) -> str:
@@ -242,7 +228,11 @@ def choose_template(
         from attribeam.attribution.prompts.jinja_template import JinjaTemplate  # it builds on this module
 
         return ChosenTemplate(file.name, JinjaTemplate(file.text, where))
-    return ChosenTemplate(file.name, PromptTemplate.from_text(file.text, where=where))
+    try:
+        values = from_json(file.text)
+    except ValueError as error:
+        raise ValueError(f"{where} should be a readable JSON file: {error}") from error
+    return ChosenTemplate(file.name, PromptTemplate.from_fields(values, where=where))
 
 
 USER_MESSAGE = PromptTemplate(question="Question: {question}")

@@ -108,10 +108,8 @@ class JinjaTemplate:
     """A template that gets ``passages``, each with ``title``, ``text`` and ``index``, and the ``question``.
 
     It runs in Jinja's sandbox, without the newline at the end of its file. The answer follows directly. ``where``
-    begins the messages.
-
-    Raises:
-        ValueError: if it is not a Jinja template, or does not show the texts of a sample row unchanged.
+    begins the messages. Raises ``ValueError`` if it is not a Jinja template, or does not show the texts of a sample row
+    unchanged.
     """
 
     source: str

@@ -76,8 +76,14 @@ class PageTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self._add_special_tokens = add_special_tokens
-        self._whole_words = tuple(token.content for token in specials.values() if _is_one_piece(tokenizer, token))
-        longest_first = sorted((token.content for token in specials.values()), key=len, reverse=True)
+        texts = [token.content for token in specials.values()]
+        # those that the vocabulary itself holds and finds in plain text, as in Unigram models
+        self._whole_words = tuple(
+            text
+            for text in texts
+            if len(text) > 2 and tokenizer.token_to_id(text) in tokenizer.encode(text, add_special_tokens=False).ids
+        )
+        longest_first = sorted(texts, key=len, reverse=True)
         special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         self._specials_in = lru_cache(4096)(lambda literal: [match.span() for match in special.finditer(literal)])
         self._anchors = {token.content: f"{_ANCHOR_OPEN}{id_}{_ANCHOR_CLOSE}" for id_, token in specials.items()}
@@ -133,14 +139,6 @@ class PageTokenizer:
         for word in self._whole_words:
             text = text.replace(word, _REPLACEMENT + word[1:])
         return text
-
-
-def _is_one_piece(tokenizer: Tokenizer, special: AddedToken) -> bool:
-    """True if the vocabulary itself holds the special token and finds it in plain text, as in Unigram models."""
-    content = special.content
-    return (
-        len(content) > 2 and tokenizer.token_to_id(content) in tokenizer.encode(content, add_special_tokens=False).ids
-    )
 
 
 _WHITE_SPACE = np.array([chr(code).isspace() for code in range(0x3001)])

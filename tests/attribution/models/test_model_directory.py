@@ -69,7 +69,7 @@ def options(directory):
 
 
 def load(directory, layer=3):
-    return load_weights(read_model_directory(options(directory)), layer=layer, dtype=torch.float32, device=CPU)
+    return load_weights(read_model_directory(options(directory)), layer=layer)
 
 
 def test_only_the_layers_up_to_the_captured_one_are_loaded(tmp_path):
@@ -197,7 +197,7 @@ def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path, monkeypa
     edit_json(save_tiny_model(tmp_path) / "config.json", _attn_implementation=KERNEL)
     directory = read_model_directory(options(tmp_path))
     weight_groups(directory.config, 2)
-    load_causal_weights(directory, dtype=torch.float32, device=torch.device("cpu"))
+    load_causal_weights(directory)
 
 
 CONFIGURATION = """
