@@ -94,7 +94,7 @@ def capture_attention(
     if rows is not None:
         return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
     if rule.needs_written_out_weights:
-        return plain_attention(query, key, value, attention_mask, rule), None
+        return plain_attention(_row_attentions(query, key, attention_mask, rows, rule), value), None
     return sdpa_attention_forward(module, query, key, value, attention_mask, **options)[0], None
 
 

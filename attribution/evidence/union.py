@@ -87,22 +87,14 @@ class PassageScores:
             masses.append(min(max(float(attended.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
         return masses
 
-    def column_sums(self, weights: _Counts) -> _Floats:
-        """The sums of scores, weighted by int64 [unions, responses], on each of ``columns``: [unions, columns]."""
+    def column_sums(self, weights: _Counts | _Flags) -> _Floats:
+        """The sums of scores, weighted by [unions, responses], on each of ``columns``: float64 [unions, columns]."""
         size = (len(weights), len(self.columns))
         unions, counted = weights.nonzero()
         weighted = weights[unions, counted, None] * self._scores[counted]
         indices = unions[:, None] * len(self.columns) + self._indices[counted]
         sums = np.bincount(indices.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
-
-    def run_sums(self, firsts: Sequence[int], ends: Sequence[int]) -> _Floats:
-        """The sums over runs ``[first, end)`` of response tokens on each of ``columns``: float64 [runs, columns]."""
-        sums = np.zeros((len(firsts), len(self.columns)))
-        for row, first, end in zip(sums, firsts, ends, strict=True):
-            indices, scores = self._indices[first:end].ravel(), self._scores[first:end].ravel()
-            row[:] = np.bincount(indices, weights=scores, minlength=len(row))
-        return sums
 
 
 def keep_neighboured(columns: _Indices, unions: _Indices, *, isolation_tau: float) -> _Flags:
@@ -272,8 +264,10 @@ class SentenceContext:
     def __init__(self, sentences: Sequence[CharRange], *, alignment: WordTokenAlignment, scores: PassageScores) -> None:
         """``scores`` are those of the tokens that ``alignment`` is about."""
         self._firsts, self._ends = alignment.tokens_of_ranges(sentences)
+        tokens = np.arange(alignment.token_count)
+        within = (tokens >= self._firsts[:, None]) & (tokens < self._ends[:, None])
         self._sums = np.zeros((len(sentences) + 1, len(scores.columns)))
-        np.cumsum(scores.run_sums(self._firsts.tolist(), self._ends.tolist()), axis=0, out=self._sums[1:])
+        np.cumsum(scores.column_sums(within), axis=0, out=self._sums[1:])
 
     def of_spans(self, runs: Sequence[tuple[int, int]]) -> _Floats:
         """The score of each run of ``sentences_of`` on each column of the passage scores: float64 [spans, columns]."""

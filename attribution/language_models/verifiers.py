@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -300,14 +300,9 @@ class AnswerDoubts:
 
     def ranges(self) -> tuple[CharRange, ...]:
         """Runs of neighbouring tokens that are rather unsupported than supported."""
-        ranges: list[CharRange] = []
-        open_run = False
-        for chars, doubt in zip(self.chars, self.doubts, strict=True):
-            is_doubtful = doubt > 0.5
-            if is_doubtful:
-                ranges.append(CharRange(ranges.pop().char_start if open_run else chars.char_start, chars.char_end))
-            open_run = is_doubtful
-        return tuple(ranges)
+        runs = groupby(zip(self.chars, self.doubts, strict=True), key=lambda pair: pair[1] > 0.5)
+        doubtful = [[chars for chars, _ in run] for is_doubtful, run in runs if is_doubtful]
+        return tuple(CharRange(run[0].char_start, run[-1].char_end) for run in doubtful)
 
     def support(self, claims: Sequence[ClaimToVerify]) -> tuple[float, ...]:
         """For each claim one minus the largest doubt of a token; a token counts for the shortest claim around it."""

@@ -194,7 +194,7 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
     probe = probe_of(choice.method)
     if probe is None:
         return None
-    from attribeam.attribution.language_models.decoder import Decoder, DecoderReader
+    from attribeam.attribution.language_models import Decoder, DecoderReader
 
     with _naming_who_needs_it(choice, probe):
         if language is None:  # up to the layer of the probe, without its head

@@ -16,8 +16,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrai
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import try_model
-from attribeam.attribution.language_models import LanguageModel, load_causal_weights
-from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.language_models import Decoder, LanguageModel, load_causal_weights
 from attribeam.attribution.models import BUNDLED_MODEL, CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models.model_directory import (
     AttributionConfig,

@@ -220,12 +220,6 @@ def test_weight_below_zero_or_without_end_is_refused(weight):
         MethodOptions(sentence_weight=weight)
 
 
-def test_sums_over_runs_are_the_weighted_sums():
-    scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
-    weights = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1, 0], [0] * 7])
-    assert scores.run_sums([0, 2, 5], [3, 6, 5]).tolist() == scores.column_sums(weights).tolist()
-
-
 def test_spans_whose_weights_differ_by_a_factor_share_a_union():
     sentences = 100
     text, parsed = tree(" || ".join(["Dogs/nsubj/2/NOUN bark/root/0/VERB"] * sentences))
