@@ -389,7 +389,7 @@ class RowEncoder:
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and their characters, with windows if it is longer than the model takes.
 
-        Raises ``RowFault`` TOO_MANY_TOKENS if one passage alone is too long; faults of ``encode_any_length``.
+        Raises ``RowFault`` TOO_MANY_TOKENS if one passage is too long; TEMPLATE_FAILED by a template of the user's.
         """
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
@@ -403,7 +403,7 @@ class RowEncoder:
 
     def encode_whole(self, record: QARecord) -> EncodedRow:
         """As ``encode``, but TOO_MANY_TOKENS instead of windows, for methods that need the whole row at once."""
-        row = self.encode_any_length(record)
+        row = self._encode(record, range(len(record.passages))).row
         if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
             raise RowFault(
                 Reason.TOO_MANY_TOKENS,
@@ -412,16 +412,13 @@ class RowEncoder:
             )
         return row
 
-    def encode_any_length(self, record: QARecord) -> EncodedRow:
-        """As ``encode``, in one piece regardless of its length; TEMPLATE_FAILED by a template of the user's."""
-        return self._encode(record, range(len(record.passages))).row
-
     def probes(self) -> list[EncodedRow]:
         """The rows of one passage that every model is tried on; the last two share a prompt."""
-        return [
-            self.encode_any_length(QARecord("probe", question, (Passage(text),), answer, RowSource("", 0)))
+        records = [
+            QARecord("probe", question, (Passage(text),), answer, RowSource("", 0))
             for question, text, answer in _PROBES
         ]
+        return [self._encode(record, range(1)).row for record in records]
 
     def _encode(self, record: QARecord, passages: range) -> EncodedPrompt:
         prompt = self.template.render(
