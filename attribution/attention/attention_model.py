@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attribeam.attribution.attention.batching import (
-    RowLayout,
-    attribute_jobs,
-    row_batches,
-    token_budget_on,
-)
+from attribeam.attribution.attention.batching import RowLayout, attribute_jobs, row_batches, token_budget_on
 from attribeam.attribution.attention.end_to_end_attention import kernel_name
 from attribeam.attribution.attention.modernbert_pass import FUSED_DTYPES, FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest

@@ -219,28 +219,26 @@ def fused_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
     lack a weight or hold one of another shape are left to transformers, which says what is wrong. Raises
     ``ModelLoadError`` if files are missing.
     """
-    options, config = directory.options, directory.config
+    options = directory.options
+    config: Any = directory.config
     quantised = (
         options.quantization is not Quantization.NONE or getattr(config, "quantization_config", None) is not None
     )
     if config.model_type != "modernbert" or quantised or runs_own_code(directory):
         return None
     try:
-        return _read_capture(directory, layer, dtype) if _is_served(config, layer) else None
+        rotations = {config.rope_parameters[kind]["rope_type"] for kind in config.layer_types[:layer]}
+        is_served = (
+            not (config.attention_bias or config.mlp_bias or config.norm_bias)
+            and config.hidden_size % config.num_attention_heads == 0
+            and config.hidden_activation in _ACTIVATIONS
+            and rotations <= {"default", "linear"}
+            and layer * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size) <= _MOST_WEIGHTS
+            and config.layer_types[layer - 1] == "full_attention"
+        )
+        return _read_capture(directory, layer, dtype) if is_served else None
     except (AttributeError, LookupError, ValueError, SafetensorError):
         return None
-
-
-def _is_served(config: Any, layer: int) -> bool:
-    rotations = [config.rope_parameters[kind]["rope_type"] for kind in config.layer_types[:layer]]
-    return (
-        not (config.attention_bias or config.mlp_bias or config.norm_bias)
-        and config.hidden_size % config.num_attention_heads == 0
-        and config.hidden_activation in _ACTIVATIONS
-        and set(rotations) <= {"default", "linear"}
-        and layer * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size) <= _MOST_WEIGHTS
-        and config.layer_types[layer - 1] == "full_attention"
-    )
 
 
 def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> FusedCapture:

@@ -266,11 +266,7 @@ def load_causal_weights(directory: ModelDirectory) -> PreTrainedModel:
     quantised = quantization_config(options.quantization, directory.config, dtype, but=["lm_head"])
     needed = sum(group.weights for group in weights_to_load(directory, len(layer_types(directory.config))))
     model, missing = read_network(
-        AutoModelForCausalLM,
-        directory,
-        needed=needed,
-        quantised=quantised,
-        trust_remote_code=options.trust_remote_code,
+        AutoModelForCausalLM, directory, needed=needed, quantised=quantised, trust_remote_code=options.trust_remote_code
     )
     if missing:
         raise NotCausalError(

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.union_results import SpanResult, decide_support, evidence_records
-from attribeam.attribution.methods.method import (
-    AnswerContext,
-    LoadedModels,
-    Method,
-    Need,
-    UserMethod,
-    has_own_model,
-)
+from attribeam.attribution.methods.method import AnswerContext, LoadedModels, Method, Need, UserMethod, has_own_model
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models import LanguageModel
     from attribeam.attribution.verdict.fitted_parts import StateProbe
-    from attribeam.attribution.verdict.verified import VerdictReader, Verifier
+    from attribeam.attribution.verdict.verified import VerdictReader
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
-_OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class ModelChoice:
 
 def encodes(needs: frozenset[Need]) -> bool:
     """Whether the tokens of the attention model are needed."""
-    return bool(needs & _OF_THE_MODEL)
+    return not needs.isdisjoint({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
 
 def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptions:
@@ -188,9 +187,17 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
     if choice.verifier is not None:
-        from attribeam.attribution.verdict.verified import VerifierReader
+        from attribeam.attribution.language_models.verifiers import load_verifier
+        from attribeam.attribution.verdict.verified import VerifierReader, calibrated_verifier
 
-        return VerifierReader(_load_verifier(choice, choice.verifier))
+        try:
+            verifier = load_verifier(choice.verifier, threads=choice.threads)
+        except ModelLoadError as error:
+            raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
+        fitted, judge = calibrated_verifier(choice.verifier.model), judge_of(choice.method.first_verdict)
+        if fitted is not None and judge is not None:
+            fitted.check(judge.provenance() | dict(verifier.provenance()))
+        return VerifierReader(verifier)
     probe = probe_of(choice.method)
     if probe is None:
         return None
@@ -203,20 +210,6 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
             decoder = Decoder.of_language_model(language, layer=probe.layer)
         probe.check(decoder.provenance())
     return DecoderReader(decoder, probe)
-
-
-def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
-    from attribeam.attribution.language_models.verifiers import load_verifier
-    from attribeam.attribution.verdict.verified import calibrated_verifier
-
-    try:
-        verifier = load_verifier(options, threads=choice.threads)
-    except ModelLoadError as error:
-        raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
-    fitted, judge = calibrated_verifier(options.model), judge_of(choice.method.first_verdict)
-    if fitted is not None and judge is not None:
-        fitted.check(judge.provenance() | dict(verifier.provenance()))
-    return verifier
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from attribeam.attribution.models import CONFIG_FILE, as_load_errors, fetch_weights, refuse_gguf
+from attribeam.attribution.models import CONFIG_FILE, GGUF_FILES, as_load_errors, fetch_weights, refuse_gguf
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.schemas.errors import DataError, ModelLoadError
 
@@ -67,7 +67,7 @@ def weight_paths(directory: ModelDirectory, *, layer: int | None = None) -> list
         fetch_weights(model, directory.commit, names)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        refuse_gguf(model, folder)
+        refuse_gguf(model, folder.glob(GGUF_FILES))
     if missing == [_SINGLE_FILE]:
         others = sorted({path.name for pattern in _UNSAFE_PATTERNS for path in folder.glob(pattern)})
         cause = "has no such file; fetch them again"

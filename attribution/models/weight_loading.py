@@ -59,10 +59,7 @@ def layers_to_load(directory: ModelDirectory, layer: int) -> int:
 
 
 def load_weights(
-    directory: ModelDirectory,
-    *,
-    layer: int,
-    attention: str | None = CAPTURE_IMPLEMENTATION,
+    directory: ModelDirectory, *, layer: int, attention: str | None = CAPTURE_IMPLEMENTATION
 ) -> PreTrainedModel:
     """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode.
 
