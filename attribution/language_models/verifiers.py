@@ -331,9 +331,7 @@ class TokenClassifier(Classifier):
         rows, indices = [], []
         for index, record in enumerate(records):
             try:
-                overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
-                groups = self.windows(record.passages, overhead=overhead, lead=_LEAD)
-                windows = [self.row(_prompt(record.question, texts), record.answer) for texts in groups]
+                windows = [self.row(prompt, record.answer) for prompt in self._prompts(record)]
             except RowFault as fault:
                 outcomes[index] = fault
             else:
@@ -352,6 +350,11 @@ class TokenClassifier(Classifier):
             chars = tuple(CharRange(*ranges[token]) for token in tokens)
             outcomes[index] = AnswerDoubts(chars, doubts if before is None else np.minimum(doubts, before.doubts))
         return [outcomes[index] for index in range(len(records))]
+
+    def _prompts(self, record: QARecord) -> Iterator[str]:
+        overhead = len(self.row(_prompt(record.question, ()), record.answer)["input_ids"])
+        for texts in self.windows(record.passages, overhead=overhead, lead=_LEAD):
+            yield _prompt(record.question, texts)
 
 
 def _prompt(question: str, texts: Sequence[str]) -> str:
