@@ -20,7 +20,6 @@ from attribeam.attribution.evidence.union import (
     PassageScores,
     ResponseWeights,
     SentenceContext,
-    SpanWeights,
     keep_best_windows,
     split_unions,
 )
@@ -141,7 +140,15 @@ class _Response:
     def results_of(self, spans: Sequence[CharRange]) -> Iterator[SpanResult]:
         """The results of some spans, whose sums are made at once; the passage with the largest score decides."""
         settings, passage_scores = self._settings, self._passage_scores
-        weights, context = self._weights_and_context(spans)
+        weights = self._weights.of_spans(spans)
+        context: ColumnContext | None = None  # what the spans' sentences add to each column
+        if self._context is not None:
+            runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
+            lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
+            weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
+            added = self._context.of_spans([runs[span] for span in firsts])
+            added *= settings.sentence_weight * lengths[firsts, None]
+            context = passage_scores.columns, added
         kept, passage_sums = keep_best_windows(
             passage_scores.unite(
                 weights.unions, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation
@@ -175,18 +182,6 @@ class _Response:
                 value_passages=evidence.evidence_passages,
                 tokens=tokens and tuple([replace(token, score=token.score * factor) for token in tokens]),
             )
-
-    def _weights_and_context(self, spans: Sequence[CharRange]) -> tuple[SpanWeights, ColumnContext | None]:
-        """The weights of some spans, and what their sentences add to each column, None where nothing is added."""
-        weights = self._weights.of_spans(spans)
-        if self._context is None:
-            return weights, None
-        runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
-        lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
-        weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
-        added = self._context.of_spans([runs[span] for span in firsts])
-        added *= self._settings.sentence_weight * lengths[firsts, None]
-        return weights, (self._passage_scores.columns, added)
 
 
 def _with_words(scores: Sequence[float], parts: Sequence[float]) -> tuple[float, ...]:
