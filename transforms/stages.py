@@ -21,10 +21,9 @@ import pyarrow as pa
 from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import (
-    Attended,
     AuditRow,
+    Found,
     Outcome,
-    Read,
     evidence_of,
     model_outcomes,
     runs_models,
@@ -259,7 +258,7 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
                     if row.encoded is not None:
                         counts.tokens += row.encoded.token_count
                         counts.rows_in_windows += bool(row.encoded.windows)
-                    if isinstance(outcome, Read):
+                    if isinstance(outcome, Found) and outcome.reading is not None:
                         counts.rows_unread += outcome.reading == UNREAD
                         counts.rows_asked += 1
             records = [record for record, _ in audited]
@@ -283,7 +282,7 @@ def attributed_blocks(rows: Iterable[AuditRow], model: BlockModel | None) -> Ite
     """
     waiting: tuple[tuple[AuditRow, ...], Future[Sequence[Outcome]]] | None = None
     for block in packs(rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=_BLOCK_TOKENS):
-        outcomes: Started = [Attended() for _ in block] if model is None else model.start(block)
+        outcomes: Started = [Found() for _ in block] if model is None else model.start(block)
         if waiting is not None:
             yield [*zip(waiting[0], waiting[1].result(), strict=True)]
         waiting = (block, outcomes) if isinstance(outcomes, Future) else None

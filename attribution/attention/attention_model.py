@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attribeam.attribution.attention.batching import (
-    RowLayout,
-    attribute_jobs,
-    row_batches,
-    token_budget_on,
-)
+from attribeam.attribution.attention.batching import RowLayout, attribute_jobs, row_batches, token_budget_on
 from attribeam.attribution.attention.end_to_end_attention import kernel_name
 from attribeam.attribution.attention.modernbert_pass import FUSED_DTYPES, FusedCapture, fused_capture
 from attribeam.attribution.attention.reduction import RowRequest
@@ -34,6 +29,7 @@ from attribeam.attribution.models.precision import choose_device, choose_dtype, 
 from attribeam.attribution.models.weight_files import revision_of
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
+from attribeam.attribution.prompts.token_offsets import attribute_with_windows
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.schemas import QARecord, RowFault
 
@@ -94,10 +90,8 @@ class AttentionModel:
 
         ``threads`` sets torch's CPU threads for the whole process. Pass ``encoder`` if the model's own row encoder is
         loaded already. With ``fused``, an encoder that the fused pass serves is loaded for it alone, without
-        transformers, and has no ``network`` to look into.
-
-        Raises:
-            ModelLoadError: if the model cannot be loaded, or its attention cannot be taken.
+        transformers, and has no ``network`` to look into. Raises ``ModelLoadError`` if the model cannot be loaded, or
+        its attention cannot be taken.
         """
         if threads is not None:
             torch.set_num_threads(threads)
@@ -113,7 +107,7 @@ class AttentionModel:
             if capture is None:
                 from attribeam.attribution.attention.capture import load_capture
 
-                capture, layout = load_capture(options, encoder=encoder, layer=layer, device=device)
+                capture, layout = load_capture(options, encoder=encoder, layer=layer)
             method = method or MethodOptions()
             return cls(directory=directory, capture=capture, layout=layout, encoder=encoder, layer=layer, method=method)
 
@@ -148,15 +142,8 @@ class AttentionModel:
 
         A batch that does not fit into memory is halved. A row that fails even on its own gets a ``RowFault``:
         OUT_OF_MEMORY or NON_FINITE_ATTENTION. Each window of a long row runs as a row of its own; the results are
-        merged.
-
-        Raises:
-            ValueError: if ``passage_counts`` does not hold one count per row.
+        merged. Raises ``ValueError`` if ``passage_counts`` does not hold one count per row.
         """
-        if not any(row.windows for row in rows):
-            return self._attribute_whole(rows, passage_counts)
-        from attribeam.attribution.prompts.token_offsets import attribute_with_windows
-
         top_k = self.settings.top_k
         return attribute_with_windows(rows, passage_counts, top_k=top_k, attribute=self._attribute_whole)
 

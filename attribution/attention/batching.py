@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 TokenIds = npt.NDArray[np.int32]
 Job = tuple[EncodedRow, int]
 """A row and the number of its passages."""
-_PendingRow = tuple[PendingRows, int]
-"""The rows of a pass, and the index of one of them."""
+_PendingRow = Callable[[], TokenAttribution | RowFault]
+"""Waits for the outcome of a row of a pass."""
 _Row = TypeVar("_Row")
 _Outcome = TypeVar("_Outcome")
 
@@ -48,10 +49,27 @@ class RowLayout(StrEnum):
     PADDED = "padded"
 
 
-def lays_end_to_end(model: PreTrainedModel, kinds: Sequence[str]) -> bool:
-    """Whether to try to lay rows end to end: by the model's arguments and the ``kinds`` of its layers."""
+def choose_layout(model: PreTrainedModel, kinds: Sequence[str], agree: Callable[[], bool]) -> RowLayout:
+    """``END_TO_END`` if the model, with layers of these ``kinds``, supports it, else ``PADDED``.
+
+    It has to accept position ids, to support flash attention in transformers, which works without a mask, to have only
+    layers that see every token or a window, and to give the same in both layouts, which ``agree`` tries. A model that
+    cannot take rows end to end may raise any of Python's common errors there. Out-of-memory errors propagate.
+    """
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters
-    return takes_positions and getattr(model, "_supports_flash_attn", False) and set(kinds) <= _END_TO_END_KINDS
+    if not takes_positions or not getattr(model, "_supports_flash_attn", False) or not set(kinds) <= _END_TO_END_KINDS:
+        return RowLayout.PADDED
+    try:
+        return RowLayout.END_TO_END if agree() else RowLayout.PADDED
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
+        return RowLayout.PADDED
+
+
+def is_exact(model: PreTrainedModel) -> bool:
+    """Whether a model computes in float32 with weights as stored, so that results do not depend on the batch."""
+    return model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
 
 
 def token_budget_on(device: torch.device, asked: int | None) -> int:
@@ -182,6 +200,17 @@ def run_halving(rows: Sequence[_Row], run: Callable[[Sequence[_Row]], list[_Outc
     return [*run_halving(rows[:middle], run), *run_halving(rows[middle:], run)]
 
 
+def run_batches(
+    rows: Sequence[_Row], batches: Iterable[Sequence[int]], run: Callable[[Sequence[_Row]], list[_Outcome]]
+) -> list[_Outcome | RowFault]:
+    """One outcome per row, in order; ``batches`` hold the index of each row exactly once, see ``run_halving``."""
+    outcomes: dict[int, _Outcome | RowFault] = {}
+    for batch in batches:
+        of_batch = run_halving([rows[index] for index in batch], run)
+        outcomes.update(zip(batch, of_batch, strict=True))
+    return [outcomes[index] for index in range(len(rows))]
+
+
 def row_requests(
     jobs: Sequence[Job], *, query_position: QueryPosition, softmax_over: SoftmaxOver, device: torch.device
 ) -> list[RowRequest]:
@@ -238,20 +267,14 @@ def attribute_jobs(
     def run(batch: Sequence[Job]) -> list[_PendingRow]:
         """Run one forward pass, and start the transfer of its rows to the host."""
         pending = PendingRows(take(batch).captured)
-        return [(pending, index) for index in range(len(batch))]
+        return [partial(pending.outcome, index) for index in range(len(batch))]
 
-    def outcome_of(launched: _PendingRow | RowFault) -> TokenAttribution | RowFault:
-        return launched if isinstance(launched, RowFault) else launched[0].outcome(launched[1])
-
-    launched: dict[int, _PendingRow | RowFault] = {}
-    for batch in batches:
-        of_batch = run_halving([jobs[index] for index in batch], run)
-        launched.update(zip(batch, of_batch, strict=True))
+    all_launched = run_batches(jobs, batches, run)
     outcomes = []
-    for index, job in enumerate(jobs):
-        outcome = outcome_of(launched[index])
+    for job, launched in zip(jobs, all_launched, strict=True):
+        outcome = launched if isinstance(launched, RowFault) else launched()
         if isinstance(outcome, RowFault) and outcome.reason is Reason.NON_FINITE_ATTENTION:
             (alone,) = run_halving([job], run)  # a neighbour's NaN may have spread
-            outcome = outcome_of(alone)
+            outcome = alone if isinstance(alone, RowFault) else alone()
         outcomes.append(outcome)
     return outcomes

@@ -24,8 +24,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from attribeam.attribution.attention.batching import (
     Job,
     RowLayout,
+    choose_layout,
     end_to_end_inputs,
-    lays_end_to_end,
+    is_exact,
     padded_token_ids,
     row_requests,
 )
@@ -48,7 +49,6 @@ from attribeam.attribution.attention.reduction import (
     to_device,
 )
 from attribeam.attribution.models import CAPTURE_IMPLEMENTATION as CAPTURE_IMPLEMENTATION
-from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.models.model_directory import (
     LayerChoice,
     ModelDirectory,
@@ -56,7 +56,6 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.precision import choose_dtype
 from attribeam.attribution.models.weight_loading import (
     drop_unused_weights,
     keep_freed_memory,
@@ -64,7 +63,7 @@ from attribeam.attribution.models.weight_loading import (
     load_weights,
 )
 from attribeam.attribution.options import ModelOptions, QueryPosition, SoftmaxOver
-from attribeam.schemas import Passage, QARecord, RowFault, RowSource
+from attribeam.schemas import RowFault
 from attribeam.schemas.errors import ModelLoadError
 
 
@@ -83,10 +82,7 @@ def capture_attention(
     ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size];
     ``attention_mask`` None (causal, or everything if the module is not causal) or [rows, 1, tokens, tokens]. Of the
     captured layer only the response rows are computed, in float32. Returns ([rows, tokens, attention heads, size],
-    None).
-
-    Raises:
-        ValueError: if the model's attention takes numeric arguments that this function does not know.
+    None). Raises ``ValueError`` if the model's attention takes numeric arguments that this function does not know.
     """
     rows = current_rows()
     rule = _attention_rule(module, query, end_to_end=rows is not None, **options)
@@ -98,7 +94,7 @@ def capture_attention(
     if rows is not None:
         return end_to_end_attention(query, key, value, rows=rows, rule=rule), None
     if rule.needs_written_out_weights:
-        return plain_attention(query, key, value, attention_mask, rule), None
+        return plain_attention(_row_attentions(query, key, attention_mask, rows, rule), value), None
     return sdpa_attention_forward(module, query, key, value, attention_mask, **options)[0], None
 
 
@@ -263,26 +259,17 @@ class LayerCapture:
         )
 
 
-def load_capture(
-    options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice, device: torch.device
-) -> tuple[LayerCapture, RowLayout]:
+def load_capture(options: ModelOptions, *, encoder: RowEncoder, layer: LayerChoice) -> tuple[LayerCapture, RowLayout]:
     """Load the layers up to L*, or all if the model's code needs them, and try them as ``try_model`` does."""
     directory = read_model_directory(options)
     loaded = layers_to_load(directory, max(layer.layer, options.loaded_layers or 0))
-    model = load_weights(directory, layer=loaded, dtype=choose_dtype(directory, device), device=device)
-    return try_model(directory, model, encoder=encoder, layer=layer)
+    return try_model(directory, load_weights(directory, layer=loaded), encoder=encoder, layer=layer)
 
 
 _EVERY_COLUMN = 2**31 - 1
 _EXACT_TOLERANCE = 1e-4
 _ROUGH_TOLERANCE = 0.03
 """For half precision and quantised weights, whose sums depend on the shape of the batch."""
-_PROBES = (
-    ("Which word?", "One word.", "A word."),
-    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
-    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
-)
-"""Question, passage and answer of the rows that every model is tried on; the last two share a prompt."""
 
 
 def try_model(
@@ -294,10 +281,7 @@ def try_model(
     """
     options, defaults = directory.options, directory.defaults
     capture = LayerCapture(model, layer.layer, QueryPosition.PREDICTING, defaults.trained.softmax_over)
-    jobs = [
-        (encoder.encode_any_length(QARecord("probe", question, (Passage(passage),), answer, RowSource("", 0))), 1)
-        for question, passage, answer in _PROBES
-    ]
+    jobs = [(row, 1) for row in encoder.probes()]
     longest, context = max(len(row.token_ids) for row, _ in jobs), model_context(directory.config)
     if context is not None and longest > context:
         raise ModelLoadError(
@@ -317,8 +301,12 @@ def try_model(
             )
     capture = replace(capture, bidirectional=alone.bidirectional)
     take = partial(capture.take, jobs, top_k=_EVERY_COLUMN)
-    layout = choose_layout(model, layer.kinds[: layer.layer], lambda layout: take(layout=layout))
-    if layout is RowLayout.PADDED and _is_exact(model) and _differ(alone, take(layout=layout), _ROUGH_TOLERANCE):
+    padded = take(layout=RowLayout.PADDED)
+    tolerance = _EXACT_TOLERANCE if is_exact(model) else _ROUGH_TOLERANCE
+    layout = choose_layout(
+        model, layer.kinds[: layer.layer], lambda: not _differ(take(layout=RowLayout.END_TO_END), padded, tolerance)
+    )
+    if layout is RowLayout.PADDED and is_exact(model) and _differ(alone, padded, _ROUGH_TOLERANCE):
         raise ModelLoadError(
             f"model {options.model!r} should give a row the attention that it has alone, but it depends on the padding "
             "behind it; choose another"
@@ -327,29 +315,6 @@ def try_model(
     position = options.query_position or defaults.model.query_position or fitting
     keep_freed_memory(model)
     return replace(capture, query_position=position), layout
-
-
-def choose_layout(model: PreTrainedModel, kinds: Sequence[str], take: Callable[[RowLayout], Capture]) -> RowLayout:
-    """``END_TO_END`` if the model supports it, else ``PADDED``.
-
-    It has to accept position ids, to support flash attention in transformers, which works without a mask, to have only
-    layers that see every token or a window, and to give the same attention in both layouts for the rows ``take`` runs.
-    A model that cannot take rows end to end may raise any of Python's common errors. Out-of-memory errors propagate.
-    """
-    if not lays_end_to_end(model, kinds):
-        return RowLayout.PADDED
-    try:
-        packed = take(RowLayout.END_TO_END)
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        if is_out_of_memory(error):
-            raise
-        return RowLayout.PADDED
-    tolerance = _EXACT_TOLERANCE if _is_exact(model) else _ROUGH_TOLERANCE
-    return RowLayout.PADDED if _differ(packed, take(RowLayout.PADDED), tolerance) else RowLayout.END_TO_END
-
-
-def _is_exact(model: PreTrainedModel) -> bool:
-    return model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
 
 
 def _differ(first: Capture, second: Capture, tolerance: float) -> bool:

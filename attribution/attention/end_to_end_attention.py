@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import accumulate
@@ -104,16 +104,12 @@ class EndToEndRows:
         return to_device(torch.cat([torch.arange(row.prefix_length, len(row)) for row in self.places]), self.device)
 
     @cached_property
-    def query_starts(self) -> torch.Tensor:
-        """Where each row's own places start, and the end, as variable-length kernels expect it: int32 [rows + 1]."""
-        starts = [*(row.start for row in self.places), self.token_count]
-        return to_device(torch.tensor(starts, dtype=torch.int32), self.device)
-
-    @cached_property
-    def key_starts(self) -> torch.Tensor:
-        """Where each row starts in ``key_places``: int32 [rows + 1]."""
-        ends = accumulate(map(len, self.places), initial=0)
-        return to_device(torch.tensor(list(ends), dtype=torch.int32), self.device)
+    def starts(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each row's own places start, and each row in ``key_places``, with the ends: each int32 [rows + 1]."""
+        of_keys = accumulate(map(len, self.places), initial=0)
+        both = [[*(row.start for row in self.places), self.token_count], [*of_keys]]
+        own, keys = to_device(torch.tensor(both, dtype=torch.int32), self.device)
+        return own, keys
 
     @cached_property
     def key_places(self) -> torch.Tensor | None:
@@ -174,13 +170,14 @@ FLASH_ATTN, TORCH_VARLEN, ROW_BY_ROW = "flash-attn", "torch-varlen", "sdpa"
 """The kernels for rows of variable length, and what runs where there is none: torch's fused attention."""
 
 
-@lru_cache
-def varlen_kernels(device_index: int | None, device_type: str, dtype: torch.dtype) -> tuple[str, ...]:
-    """The kernels for rows of variable length, best first; none without half precision and compute capability 8.0."""
-    if device_type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device_index) < (8, 0):
-        return ()
-    kernels = {FLASH_ATTN: _can_import_flash_attn(), TORCH_VARLEN: torch.backends.cuda.is_flash_attention_available()}
-    return tuple(name for name, works in kernels.items() if works)
+@cache
+def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
+    """The best kernel for rows of variable length; None without half precision and compute capability 8.0."""
+    if device.type != "cuda" or dtype not in _HALF_PRECISION or torch.cuda.get_device_capability(device) < (8, 0):
+        return None
+    if _can_import_flash_attn():
+        return FLASH_ATTN
+    return TORCH_VARLEN if torch.backends.cuda.is_flash_attention_available() else None
 
 
 def _can_import_flash_attn() -> bool:
@@ -193,11 +190,6 @@ def _can_import_flash_attn() -> bool:
         logging.warning("flash-attn is installed, but cannot be imported (%s); torch's own kernel is used", error)
         return False
     return True
-
-
-def kernel_of(device: torch.device, dtype: torch.dtype) -> str | None:
-    """The kernel for rows of variable length that runs on a device; None if there is none."""
-    return next(iter(varlen_kernels(device.index, device.type, dtype)), None)
 
 
 def kernel_name(device: torch.device, dtype: torch.dtype) -> str:
@@ -230,7 +222,7 @@ def varlen_attention(
     queries, keys, values = (states[0].transpose(0, 1) for states in (query, key, value))
     if rows.key_places is not None:
         keys, values = keys.index_select(0, rows.key_places), values.index_select(0, rows.key_places)
-    given = (queries, keys, values, rows.query_starts, rows.key_starts, *rows.longest)
+    given = (queries, keys, values, *rows.starts, *rows.longest)
     reach = -1 if rule.reach is None else rule.reach
     window = (reach, 0 if rule.causal else reach)
     if kernel_of(query.device, query.dtype) == FLASH_ATTN:

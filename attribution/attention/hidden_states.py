@@ -148,10 +148,8 @@ class HiddenSimilarity:
     """The similarities of one row, from the hidden states of one layer; the states stay on the device.
 
     A row longer than the model's context was run in windows of whole passages. Tokens are compared within each window,
-    and a column outside the passages keeps its largest similarity.
-
-    Raises:
-        RowFault: NON_FINITE_ATTENTION if a state contains NaN or infinity.
+    and a column outside the passages keeps its largest similarity. Raises ``RowFault`` NON_FINITE_ATTENTION if a state
+    contains NaN or infinity.
     """
 
     def __init__(self, states: Sequence[torch.Tensor], *, encoded: EncodedRow, passage_count: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -43,23 +43,15 @@ Queries, keys and values of the whole vocabulary are kept, too, if they are not 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {"gelu": gelu, "silu": partial(silu, inplace=True)}
 
 
-class _Rotation:
-    """The rotary embedding of one kind of layer; computed factors are kept."""
+@lru_cache(maxsize=8)
+def _rotary_factors(size: int, theta: float, divisor: float, count: int) -> torch.Tensor:
+    """The complex factor of each pair of columns of a head of ``size``: [count, 1, size / 2].
 
-    def __init__(self, size: int, theta: float, factor: float) -> None:
-        """``size`` is that of an attention head; positions are divided by ``factor``."""
-        self._frequencies = 1 / theta ** (torch.arange(0, size, 2).float() / size) / factor
-        self._factors = self._new_factors(1024)
-
-    def factors(self, count: int) -> torch.Tensor:
-        """The complex factor of each pair of columns, for at least ``count`` positions: [positions, 1, size / 2]."""
-        if count > len(self._factors):
-            self._factors = self._new_factors(max(count, 2 * len(self._factors)))
-        return self._factors
-
-    def _new_factors(self, count: int) -> torch.Tensor:
-        angles = torch.arange(count, dtype=torch.float32)[:, None] * self._frequencies
-        return torch.polar(torch.ones_like(angles), angles)[:, None]
+    Positions are divided by ``divisor``.
+    """
+    frequencies = 1 / theta ** (torch.arange(0, size, 2).float() / size) / divisor
+    angles = torch.arange(count, dtype=torch.float32)[:, None] * frequencies
+    return torch.polar(torch.ones_like(angles), angles)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +81,8 @@ class FusedCapture:
     """An encoder up to the queries and keys of the captured layer, in which each token sees its whole row.
 
     ``dtype`` is that of products with weights below the captured layer. ``query_position`` and ``softmax_over`` are as
-    of ``LayerCapture``; ``attention_norm``, ``query``, ``key`` and ``kind`` are of the captured layer; ``rotations`` go
-    by kind of layer. ``token_states`` are normed embeddings.
+    of ``LayerCapture``; ``attention_norm``, ``query``, ``key`` and ``kind`` are of the captured layer; ``rotations``
+    are the first arguments of ``_rotary_factors`` by kind of layer. ``token_states`` are normed embeddings.
     """
 
     name: ClassVar = "fused"
@@ -107,7 +99,7 @@ class FusedCapture:
     query: torch.Tensor
     key: torch.Tensor
     kind: str
-    rotations: dict[str, _Rotation]
+    rotations: dict[str, tuple[int, float, float]]
 
     @property
     def shares(self) -> bool:
@@ -131,7 +123,8 @@ class FusedCapture:
         capture = Capture(len(self.lower_layers), top_k, requests, bidirectional=True)
         rows = [row for row, _ in jobs]
         packed, inputs = end_to_end_inputs(rows, _CPU, share=self.shares, context=self.context)
-        factors = {kind: rotation.factors(packed.longest[1]) for kind, rotation in self.rotations.items()}
+        count = max(1024, 1 << (packed.longest[1] - 1).bit_length())  # few sizes, so that factors are kept
+        factors = {kind: _rotary_factors(*rotation, count) for kind, rotation in self.rotations.items()}
         factors_of_places = {kind: some[packed.positions] for kind, some in factors.items()}
         token_ids = inputs["input_ids"][0]
         hidden = self.token_states.index_select(0, token_ids)
@@ -223,33 +216,29 @@ def fused_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
 
     ``dtype`` is one of ``FUSED_DTYPES``. The pass serves a small ModernBERT without biases and quantisation, whose
     rotary frequencies do not depend on the length of its rows, and whose captured layer sees whole rows. Files that
-    lack a weight or hold one of another shape are left to transformers, which says what is wrong.
-
-    Raises:
-        ModelLoadError: if files are missing.
+    lack a weight or hold one of another shape are left to transformers, which says what is wrong. Raises
+    ``ModelLoadError`` if files are missing.
     """
-    options, config = directory.options, directory.config
+    options = directory.options
+    config: Any = directory.config
     quantised = (
         options.quantization is not Quantization.NONE or getattr(config, "quantization_config", None) is not None
     )
     if config.model_type != "modernbert" or quantised or runs_own_code(directory):
         return None
     try:
-        return _read_capture(directory, layer, dtype) if _is_served(config, layer) else None
+        rotations = {config.rope_parameters[kind]["rope_type"] for kind in config.layer_types[:layer]}
+        is_served = (
+            not (config.attention_bias or config.mlp_bias or config.norm_bias)
+            and config.hidden_size % config.num_attention_heads == 0
+            and config.hidden_activation in _ACTIVATIONS
+            and rotations <= {"default", "linear"}
+            and layer * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size) <= _MOST_WEIGHTS
+            and config.layer_types[layer - 1] == "full_attention"
+        )
+        return _read_capture(directory, layer, dtype) if is_served else None
     except (AttributeError, LookupError, ValueError, SafetensorError):
         return None
-
-
-def _is_served(config: Any, layer: int) -> bool:
-    rotations = [config.rope_parameters[kind]["rope_type"] for kind in config.layer_types[:layer]]
-    return (
-        not (config.attention_bias or config.mlp_bias or config.norm_bias)
-        and config.hidden_size % config.num_attention_heads == 0
-        and config.hidden_activation in _ACTIVATIONS
-        and set(rotations) <= {"default", "linear"}
-        and layer * config.hidden_size * (4 * config.hidden_size + 3 * config.intermediate_size) <= _MOST_WEIGHTS
-        and config.layer_types[layer - 1] == "full_attention"
-    )
 
 
 def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> FusedCapture:
@@ -313,9 +302,7 @@ def _read_capture(directory: ModelDirectory, layer: int, dtype: torch.dtype) -> 
             key=key.T.contiguous(),
             kind=config.layer_types[layer - 1],
             rotations={
-                kind: _Rotation(
-                    hidden // heads, rope["rope_theta"], rope["factor"] if rope["rope_type"] == "linear" else 1.0
-                )
+                kind: (hidden // heads, rope["rope_theta"], rope["factor"] if rope["rope_type"] == "linear" else 1.0)
                 for kind, rope in config.rope_parameters.items()
                 if kind in config.layer_types[:layer]
             },

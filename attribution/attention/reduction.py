@@ -6,7 +6,7 @@ host nor device waits for the other until a row's outcome is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -90,27 +90,6 @@ def weighted_values(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return torch.bmm(grouped, value.float()).view(head_count, query_count, -1)
 
 
-def plain_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, rule: AttentionRule
-) -> torch.Tensor:
-    """Attention of a batch of padded rows: [rows, tokens, attention heads, size] in the dtype of ``query``.
-
-    ``query`` [rows, attention heads, tokens, size]; ``key``, ``value`` [rows, key heads, tokens, size]; ``mask`` [rows
-    or 1, 1 or attention heads, tokens, tokens], or None, in which case ``rule`` says what a query sees. At most
-    ``MAX_WEIGHTS`` weights exist at a time.
-    """
-    row_count, head_count, token_count, _ = query.shape
-    output = torch.empty((row_count, token_count, head_count, value.shape[-1]), dtype=query.dtype, device=query.device)
-    masks = None if mask is None else mask.expand(row_count, -1, -1, -1)
-    all_positions = torch.arange(token_count, device=query.device)
-    for row in range(row_count):
-        for positions in torch.split(all_positions, max(1, MAX_WEIGHTS // (head_count * token_count))):
-            seen = rule.visible(positions, all_positions) if masks is None else masks[row, :, positions]
-            weights = attention_weights(query[row, :, positions], key[row], seen, rule)
-            output[row, positions] = weighted_values(weights, value[row]).transpose(0, 1).to(query.dtype)
-    return output
-
-
 _LARGEST_MEMBERSHIP = 2**24
 """Columns times passages of the matrix that sums over passages, 64 MB in float32."""
 
@@ -190,6 +169,21 @@ class RowAttention:
         return attention_weights(self.query[:, positions], self.key[:, :token_count], seen, self.rule)
 
 
+def plain_attention(attentions: Iterable[RowAttention], value: torch.Tensor) -> torch.Tensor:
+    """Attention of a batch of padded rows: [rows, tokens, attention heads, size] in the dtype of ``value``.
+
+    ``value`` [rows, key heads, tokens, size]. At most ``MAX_WEIGHTS`` weights exist at a time.
+    """
+    outputs = []
+    for attention, values in zip(attentions, value, strict=True):
+        head_count, token_count, _ = attention.query.shape
+        positions = torch.arange(token_count, device=value.device)
+        parts = torch.split(positions, max(1, MAX_WEIGHTS // (head_count * token_count)))
+        weighted = [weighted_values(attention.weights(part, token_count), values).to(value.dtype) for part in parts]
+        outputs.append(torch.cat(weighted, dim=1))
+    return torch.stack(outputs).transpose(1, 2).contiguous()
+
+
 def reduce_row(attention: RowAttention, request: RowRequest, *, top_k: int) -> CapturedRow:
     """S of one row, reduced; works in slices of response rows, to bound memory."""
     rows_at_once = max(1, MAX_WEIGHTS // (attention.query.shape[0] * request.token_count))
@@ -258,8 +252,10 @@ class PendingRows:
 
     def __init__(self, captured: Sequence[CapturedRow]) -> None:
         self._shapes = [(*row.top_columns.shape, row.passage_mass.shape[1]) for row in captured]
-        parts = [_as_int32(part).reshape(-1) for row in captured for part in row]
-        flat = torch.cat(parts)
+        parts = (part.contiguous() for row in captured for part in row)  # floats keep their bits
+        flat = torch.cat(
+            [(part.view(torch.int32) if part.is_floating_point() else part.int()).reshape(-1) for part in parts]
+        )
         self._values = flat.to("cpu", non_blocking=True)
         self._transfer_done = torch.cuda.Event() if flat.is_cuda else None  # type: ignore[no-untyped-call]
         if self._transfer_done is not None:
@@ -285,8 +281,3 @@ class PendingRows:
             passage_mass=mass.view(np.float32).reshape(responses, passages),
             sink_mass=outside.view(np.float32),
         )
-
-
-def _as_int32(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of a row as int32; floats keep their bits."""
-    return tensor.contiguous().view(torch.int32) if tensor.is_floating_point() else tensor.to(torch.int32)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter, itemgetter
@@ -22,7 +22,7 @@ import regex
 
 from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
-from attribeam.attribution.evidence.union import UnionScores, WindowedScores
+from attribeam.attribution.evidence.union import UnionScores
 from attribeam.attribution.rows import EncodedRow
 from attribeam.schemas import CharRange, EvidencePiece, Passage, TokenEvidence
 
@@ -81,15 +81,11 @@ class WordOverlap:
         The span's words have a share, its sentences' words too, and a passage in which alone the span stands has one.
         """
         runs = self.words_of(spans)
-        around = self.words_of([_with_sentences_around(span, sentences) for span in spans])
-        return self.shares(*runs) + self.shares(*around) + self.stand_alone(*runs)
-
-
-def _with_sentences_around(span: CharRange, sentences: Sequence[CharRange]) -> CharRange:
-    around = _touched(sentences, span.char_start, span.char_end)
-    if not around:
-        return span
-    return CharRange(min(span.char_start, around[0].char_start), max(span.char_end, around[-1].char_end))
+        around = []
+        for span in spans:
+            parts = [span, *_touched(sentences, span.char_start, span.char_end)]
+            around.append(CharRange(min(map(_START, parts)), max(map(_END, parts))))
+        return self.shares(*runs) + self.shares(*self.words_of(around)) + self.stand_alone(*runs)
 
 
 _START, _END = attrgetter("char_start"), attrgetter("char_end")
@@ -177,17 +173,21 @@ class UnionEvidence:
 
 
 def union_evidence(
-    scores: WindowedScores, *, encoded: EncodedRow, passages: Sequence[Passage], with_tokens: bool = False
+    evidence: UnionScores,
+    passage_scores: _Floats,
+    *,
+    encoded: EncodedRow,
+    passages: Sequence[Passage],
+    with_tokens: bool = False,
 ) -> list[UnionEvidence]:
-    """The evidence of each union; the evidence tokens themselves are there only ``with_tokens``."""
-    evidence = scores.evidence
+    """The evidence of each union from what ``keep_best_windows`` gives; evidence tokens only ``with_tokens``."""
     having: list[list[int]] = [[] for _ in evidence.evidence_isolated]
     cells = np.unique(evidence.unions * len(passages) + encoded.column_passage[evidence.columns])
     for union, passage in zip(*(part.tolist() for part in np.divmod(cells, len(passages))), strict=True):
         having[union].append(passage)
     by_union = zip(
         _runs_of_unions(evidence, encoded),
-        scores.passage_scores.tolist(),
+        passage_scores.tolist(),
         having,
         evidence.evidence_isolated,
         evidence_tokens(evidence, encoded=encoded) if with_tokens else [None] * len(having),
@@ -245,11 +245,6 @@ def evidence_tokens(scores: UnionScores, *, encoded: EncodedRow) -> list[tuple[T
     for union, passage, in_title, start, end, score in zip(*(part.tolist() for part in parts), strict=True):
         tokens[union].append(TokenEvidence(passage, in_title, CharRange(start, end), score))
     return [tuple(of_union) for of_union in tokens]
-
-
-def scaled_tokens(tokens: Sequence[TokenEvidence], factor: float) -> tuple[TokenEvidence, ...]:
-    """The tokens with their scores times a positive factor."""
-    return tuple([replace(token, score=token.score * factor) for token in tokens])
 
 
 def _runs_of_unions(scores: UnionScores, encoded: EncodedRow) -> list[list[Run]]:

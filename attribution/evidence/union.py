@@ -87,22 +87,14 @@ class PassageScores:
             masses.append(min(max(float(attended.sum()) / (end - first), 0.0), 1.0) if first < end else 0.0)
         return masses
 
-    def column_sums(self, weights: _Counts) -> _Floats:
-        """The sums of scores, weighted by int64 [unions, responses], on each of ``columns``: [unions, columns]."""
+    def column_sums(self, weights: _Counts | _Flags) -> _Floats:
+        """The sums of scores, weighted by [unions, responses], on each of ``columns``: float64 [unions, columns]."""
         size = (len(weights), len(self.columns))
         unions, counted = weights.nonzero()
         weighted = weights[unions, counted, None] * self._scores[counted]
         indices = unions[:, None] * len(self.columns) + self._indices[counted]
         sums = np.bincount(indices.ravel(), weights=weighted.ravel(), minlength=size[0] * size[1])
         return sums.astype(np.float64, copy=False).reshape(size)
-
-    def run_sums(self, firsts: Sequence[int], ends: Sequence[int]) -> _Floats:
-        """The sums over runs ``[first, end)`` of response tokens on each of ``columns``: float64 [runs, columns]."""
-        sums = np.zeros((len(firsts), len(self.columns)))
-        for row, first, end in zip(sums, firsts, ends, strict=True):
-            indices, scores = self._indices[first:end].ravel(), self._scores[first:end].ravel()
-            row[:] = np.bincount(indices, weights=scores, minlength=len(row))
-        return sums
 
 
 def keep_neighboured(columns: _Indices, unions: _Indices, *, isolation_tau: float) -> _Flags:
@@ -124,22 +116,15 @@ ColumnContext: TypeAlias = tuple[_Indices, _Floats]
 """Distinct ascending columns, and float64 [unions, columns], what each of them is worth besides the evidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowedScores:
-    """The evidence of some unions that lies in the best window of its passage, or in its title, and each passage's
-    score: float64 [unions, passages], the window's and the title's, context included."""
-
-    evidence: UnionScores
-    passage_scores: _Floats
-
-
 def keep_best_windows(
     scores: UnionScores, *, encoded: EncodedRow, passage_count: int, window: float, context: ColumnContext | None = None
-) -> WindowedScores:
+) -> tuple[UnionScores, _Floats]:
     """For each union and passage keep the ``window`` successive tokens with the largest sum, and the title.
 
     A window holds evidence of its own wherever its passage has any; of equal ones the first counts. An infinite
     ``window`` keeps everything. The ``context`` counts in the choice of the window and in the passage's score.
+
+    Returns what is kept of the evidence, and the score of each passage's window and title: float64 [unions, passages].
     """
     unions, columns, values, own = _with_context(scores, context)
     passages = encoded.column_passage[columns].astype(np.intp)
@@ -153,7 +138,7 @@ def keep_best_windows(
     sums = np.bincount(cells, weights=values[kept], minlength=len(scores.evidence_isolated) * passage_count)
     stays = kept[own]
     evidence = UnionScores(scores.unions[stays], scores.columns[stays], scores.scores[stays], scores.evidence_isolated)
-    return WindowedScores(evidence, sums.astype(np.float64, copy=False).reshape(-1, passage_count))
+    return evidence, sums.astype(np.float64, copy=False).reshape(-1, passage_count)
 
 
 def _with_context(scores: UnionScores, context: ColumnContext | None) -> tuple[_Indices, _Indices, _Floats, _Flags]:
@@ -264,18 +249,13 @@ class ResponseWeights:
 
 def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWeights, list[int]]:
     """The same weights where only spans of equal ``keys``, one a span, share a union; and each union's first span."""
-    firsts, union_of_span = _distinct([*zip(weights.union_of_span, keys, strict=True)])
+    pairs = list(zip(weights.union_of_span, keys, strict=True))
+    first_of: dict[Hashable, int] = {}
+    for span, pair in enumerate(pairs):
+        first_of.setdefault(pair, span)
+    numbers, firsts = {pair: number for number, pair in enumerate(first_of)}, list(first_of.values())
     unions = weights.unions[[weights.union_of_span[span] for span in firsts]]
-    return replace(weights, unions=unions, union_of_span=union_of_span), firsts
-
-
-def _distinct(keys: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """Where each distinct key stands first, in this order, and which of the distinct ones each key is."""
-    firsts: dict[Hashable, int] = {}
-    for index, key in enumerate(keys):
-        firsts.setdefault(key, index)
-    numbers = {key: number for number, key in enumerate(firsts)}
-    return [*firsts.values()], [numbers[key] for key in keys]
+    return replace(weights, unions=unions, union_of_span=[numbers[pair] for pair in pairs]), firsts
 
 
 class SentenceContext:
@@ -284,8 +264,10 @@ class SentenceContext:
     def __init__(self, sentences: Sequence[CharRange], *, alignment: WordTokenAlignment, scores: PassageScores) -> None:
         """``scores`` are those of the tokens that ``alignment`` is about."""
         self._firsts, self._ends = alignment.tokens_of_ranges(sentences)
+        tokens = np.arange(alignment.token_count)
+        within = (tokens >= self._firsts[:, None]) & (tokens < self._ends[:, None])
         self._sums = np.zeros((len(sentences) + 1, len(scores.columns)))
-        np.cumsum(scores.run_sums(self._firsts.tolist(), self._ends.tolist()), axis=0, out=self._sums[1:])
+        np.cumsum(scores.column_sums(within), axis=0, out=self._sums[1:])
 
     def of_spans(self, runs: Sequence[tuple[int, int]]) -> _Floats:
         """The score of each run of ``sentences_of`` on each column of the passage scores: float64 [spans, columns]."""

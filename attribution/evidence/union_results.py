@@ -6,7 +6,7 @@ AttnUnion and AttnUnionDep say it here, by augmentation, union, filter and passa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,13 +14,12 @@ from attribeam.attribution.answers.atomic_facts import AtomicFactRanges, AtomicF
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, cut_sentences, sentence_bounds
 from attribeam.attribution.answers.target_spans import words_range
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
-from attribeam.attribution.evidence.passage_evidence import WordOverlap, scaled_pieces, scaled_tokens, union_evidence
+from attribeam.attribution.evidence.passage_evidence import WordOverlap, scaled_pieces, union_evidence
 from attribeam.attribution.evidence.union import (
     ColumnContext,
     PassageScores,
     ResponseWeights,
     SentenceContext,
-    SpanWeights,
     keep_best_windows,
     split_unions,
 )
@@ -141,8 +140,16 @@ class _Response:
     def results_of(self, spans: Sequence[CharRange]) -> Iterator[SpanResult]:
         """The results of some spans, whose sums are made at once; the passage with the largest score decides."""
         settings, passage_scores = self._settings, self._passage_scores
-        weights, context = self._weights_and_context(spans)
-        scores = keep_best_windows(
+        weights = self._weights.of_spans(spans)
+        context: ColumnContext | None = None  # what the spans' sentences add to each column
+        if self._context is not None:
+            runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
+            lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
+            weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
+            added = self._context.of_spans([runs[span] for span in firsts])
+            added *= settings.sentence_weight * lengths[firsts, None]
+            context = passage_scores.columns, added
+        kept, passage_sums = keep_best_windows(
             passage_scores.unite(
                 weights.unions, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation
             ),
@@ -152,10 +159,10 @@ class _Response:
             context=context,
         )
         united = union_evidence(
-            scores, encoded=self._encoded, passages=self._passages, with_tokens=settings.token_evidence
+            kept, passage_sums, encoded=self._encoded, passages=self._passages, with_tokens=settings.token_evidence
         )
         masses = passage_scores.mean_masses(
-            scores.evidence, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
+            kept, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
         of_spans = [united[union] for union in weights.union_of_span]
         sums = [evidence.scores for evidence in of_spans]
@@ -163,30 +170,18 @@ class _Response:
             parts = settings.word_weight * self._words.parts(spans, self._sentences)
             sums = [_with_words(*pair) for pair in zip(sums, parts.tolist(), strict=True)]
         parts_of_spans = zip(spans, of_spans, sums, masses, weights.factors, weights.facts, strict=True)
-        for span, evidence, passage_sums, mass, factor, facts in parts_of_spans:
-            decision = decide_passage(passage_sums)
+        for span, evidence, own_sums, mass, factor, facts in parts_of_spans:
+            decision, tokens = decide_passage(own_sums), evidence.tokens
             yield SpanResult(
-                passage_scores=tuple([score * factor for score in passage_sums]),
+                passage_scores=tuple([score * factor for score in own_sums]),
                 evidence=scaled_pieces(evidence.pieces(decision[0]), factor),
                 mass=mass,
                 united=self._ranges.around(span, facts),
                 isolated=evidence.evidence_isolated,
                 decision=decision,
                 value_passages=evidence.evidence_passages,
-                tokens=None if evidence.tokens is None else scaled_tokens(evidence.tokens, factor),
+                tokens=tokens and tuple([replace(token, score=token.score * factor) for token in tokens]),
             )
-
-    def _weights_and_context(self, spans: Sequence[CharRange]) -> tuple[SpanWeights, ColumnContext | None]:
-        """The weights of some spans, and what their sentences add to each column, None where nothing is added."""
-        weights = self._weights.of_spans(spans)
-        if self._context is None:
-            return weights, None
-        runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
-        lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
-        weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
-        added = self._context.of_spans([runs[span] for span in firsts])
-        added *= self._settings.sentence_weight * lengths[firsts, None]
-        return weights, (self._passage_scores.columns, added)
 
 
 def _with_words(scores: Sequence[float], parts: Sequence[float]) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from transformers import (
     T5ForTokenClassification,
 )
 
-from attribeam.attribution.attention.batching import pack_by_token_budget, run_halving, token_budget_on
+from attribeam.attribution.attention.batching import pack_by_token_budget, run_batches, token_budget_on
 from attribeam.attribution.models import as_load_errors, model_folder
 from attribeam.attribution.models.model_directory import (
     ModelDirectory,
@@ -34,9 +34,8 @@ from attribeam.attribution.models.model_directory import (
     model_context,
     read_model_directory,
 )
-from attribeam.attribution.models.precision import choose_device, choose_dtype
-from attribeam.attribution.models.weight_files import revision_of, weights_folder
-from attribeam.attribution.models.weight_loading import quiet_transformers
+from attribeam.attribution.models.weight_files import revision_of
+from attribeam.attribution.models.weight_loading import read_network
 from attribeam.attribution.option_declaration import VERIFIERS
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.verified import (
@@ -99,27 +98,23 @@ class Classifier:
             raise self._too_long()
         return encoding
 
-    @property
-    def _may_pad(self) -> bool:
-        """Whether rows may share a batch: a decoder reads the last token that its config does not call padding."""
-        pad_id = getattr(self.network.config, "pad_token_id", None)
-        return pad_id is not None and pad_id == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
-
     def probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
         """The probabilities of the classes of each row, float32 on the host; rows of similar length share a batch."""
-        budget = token_budget_on(self.network.device, self.directory.options.token_budget) if self._may_pad else 1
-        outcomes: dict[int, torch.Tensor | RowFault] = {}
-        for batch in pack_by_token_budget([len(row["input_ids"]) for row in rows], budget):
-            outcomes |= zip(batch, run_halving([rows[index] for index in batch], self._probabilities), strict=True)
-        for index, outcome in outcomes.items():
-            if not isinstance(outcome, RowFault) and not bool(outcome.isfinite().all()):
-                outcomes[index] = RowFault(
-                    Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype"
-                )
-        return [outcomes[index] for index in range(len(rows))]
+        pad_id = getattr(self.network.config, "pad_token_id", None)
+        may_pad = (
+            pad_id is not None and pad_id == self.tokenizer.pad_token_id and self.tokenizer.padding_side == "right"
+        )
+        # else each has its own: a decoder reads the last token that its config does not call padding
+        budget = token_budget_on(self.network.device, self.directory.options.token_budget) if may_pad else 1
+        batches = pack_by_token_budget([len(row["input_ids"]) for row in rows], budget)
+        fault = RowFault(Reason.NON_FINITE_ATTENTION, "a verifier's logits should be finite, are not; see --dtype")
+        return [
+            outcome if isinstance(outcome, RowFault) or bool(outcome.isfinite().all()) else fault
+            for outcome in run_batches(rows, batches, self._probabilities)
+        ]
 
     @torch.inference_mode()
-    def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor | RowFault]:
+    def _probabilities(self, rows: Sequence[Row]) -> list[torch.Tensor]:
         length = max(len(row["input_ids"]) for row in rows)
         names = [name for name in self.tokenizer.model_input_names if name in rows[0]]
         padding = {"input_ids": self.tokenizer.pad_token_id}
@@ -305,14 +300,9 @@ class AnswerDoubts:
 
     def ranges(self) -> tuple[CharRange, ...]:
         """Runs of neighbouring tokens that are rather unsupported than supported."""
-        ranges: list[CharRange] = []
-        open_run = False
-        for chars, doubt in zip(self.chars, self.doubts, strict=True):
-            is_doubtful = doubt > 0.5
-            if is_doubtful:
-                ranges.append(CharRange(ranges.pop().char_start if open_run else chars.char_start, chars.char_end))
-            open_run = is_doubtful
-        return tuple(ranges)
+        runs = groupby(zip(self.chars, self.doubts, strict=True), key=lambda pair: pair[1] > 0.5)
+        doubtful = [[chars for chars, _ in run] for is_doubtful, run in runs if is_doubtful]
+        return tuple(CharRange(run[0].char_start, run[-1].char_end) for run in doubtful)
 
     def support(self, claims: Sequence[ClaimToVerify]) -> tuple[float, ...]:
         """For each claim one minus the largest doubt of a token; a token counts for the shortest claim around it."""
@@ -486,26 +476,14 @@ def _load(directory: ModelDirectory, kind: Any, *, option: str = "--verdict", **
     Raises ``ModelLoadError`` if it lacks weights, or cannot be loaded for another reason.
     """
     options = directory.options
-    device = choose_device(options.device)
     make = getattr(kind, "from_config", None) or kind
-    trusting = {"trust_remote_code": True} if options.trust_remote_code and make is not kind else {}
+    trusting: dict[str, Any] = {"trust_remote_code": True} if options.trust_remote_code and make is not kind else {}
     with torch.device("meta"):
         needed = sum(weights.numel() for weights in make(directory.config, **trusting).parameters())
-    with weights_folder(directory, needed=needed) as folder, quiet_transformers():
-        network, report = kind.from_pretrained(
-            str(folder),
-            config=directory.config,
-            use_safetensors=True,
-            dtype=choose_dtype(directory, device),
-            output_loading_info=True,
-            **trusting,
-            **reading,
-        )
-    missing = sorted(report["missing_keys"])
+    network, missing = read_network(kind, directory, needed=needed, **trusting, **reading)
     if missing:
         raise ModelLoadError(
             f"{option} {options.model!r} should have all weights of a classifier, lacks {len(missing)}: "
             f"{', '.join(missing[:3])}; is it one, and is it complete?"
         )
-    loaded: PreTrainedModel = network.eval().requires_grad_(False).to(device)
-    return loaded
+    return network

@@ -5,21 +5,15 @@ What this depends on besides the input is said here, too, for file metadata and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.evidence.union_results import SpanResult, decide_support, evidence_records
-from attribeam.attribution.methods.method import (
-    AnswerContext,
-    LoadedModels,
-    Method,
-    Need,
-    UserMethod,
-    has_own_model,
-)
+from attribeam.attribution.methods.method import AnswerContext, LoadedModels, Method, Need, UserMethod, has_own_model
 from attribeam.attribution.option_declaration import option_texts
 from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
@@ -42,36 +36,20 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Attended:
-    """A row that the method is still to be asked about; ``attention`` is None where no such model reads it."""
+class Found:
+    """What was found of a row so far; a part is None as long as nothing has made it.
+
+    Attributes:
+        attention: what an attention model yields.
+        results: what the method says, where it was asked beside the models.
+        records: those of the results by the bundled verdict, where the verdict's own model is asked after it.
+        reading: what the verdict's own model says.
+    """
 
     attention: TokenAttribution | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A row that the method was asked about beside the models."""
-
-    results: tuple[SpanResult, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A row whose results the bundled verdict has judged, before the verdict's own model is asked."""
-
-    results: tuple[SpanResult, ...]
-    records: tuple[SpanEvidence, ...]
-
-
-Found: TypeAlias = Attended | Answered | Judged
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A row that the verdict's own model was asked about; what was found before, and what that model says."""
-
-    found: Found
-    reading: Reading
+    results: tuple[SpanResult, ...] | None = None
+    records: tuple[SpanEvidence, ...] | None = None
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +59,9 @@ class Stored:
     records: tuple[SpanEvidence, ...]
 
 
-Outcome: TypeAlias = Found | Read | Stored | RowFault
+Outcome: TypeAlias = Found | Stored | RowFault
+_Row = TypeVar("_Row", bound=Found | Stored)
+_Made = TypeVar("_Made")
 
 
 def runs_models(method: Method, options: MethodOptions) -> bool:
@@ -99,30 +79,30 @@ def model_outcomes(
 ) -> Sequence[Outcome]:
     """One outcome per row, in order, from batches of attributions, and of what the verdict's own model reads.
 
-    A method that looks further into its models runs here, row by row: what it looks at is too large to keep.
-
-    Raises:
-        RuntimeError: if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
-            lost, or the verdict's own model was not loaded.
+    A method that looks further into its models runs here, row by row: what it looks at is too large to keep. Raises
+    ``RuntimeError`` if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
+    lost, or the verdict's own model was not loaded.
     """
-    outcomes: Sequence[Found | RowFault] = [Attended() for _ in rows]
+    outcomes: Sequence[Found | RowFault] = [Found() for _ in rows]
     if Need.ATTENTION in method.needs:
         encoded = [row.encoded for row in rows if row.encoded is not None]
         outcomes = attended(models, encoded, [len(row.record.passages) for row in rows])
     if method.needs - {Need.PARSER, Need.ATTENTION}:
-        outcomes = [_with_results(*pair, method, models, None) for pair in zip(rows, outcomes, strict=True)]
+        outcomes = _made_of(
+            rows, outcomes, lambda row, found: Found(results=_results(row, found, method, models, None))
+        )
     if not has_own_model(options):
         return outcomes
     if models.verdict is None:
         raise RuntimeError(f"the verdict {options.verdict!r} has a model of its own, but none was loaded")
     if options.has_verifier or options.verdict_band is not None:
-        outcomes = [_judged_first(*pair, method, options, models) for pair in zip(rows, outcomes, strict=True)]
+        outcomes = _made_of(rows, outcomes, partial(_judged_first, method=method, options=options, models=models))
     return _with_readings(rows, outcomes, options, models.verdict)
 
 
 def attended(
     models: LoadedModels, encoded: Sequence[EncodedRow], passage_counts: Sequence[int]
-) -> list[Attended | RowFault]:
+) -> list[Found | RowFault]:
     """The attributions of rows in batches; raises ``RuntimeError`` as ``model_outcomes``."""
     is_complete = len(encoded) == len(passage_counts)
     attributions = models.attention.attribute(encoded, passage_counts) if models.attention and is_complete else []
@@ -130,56 +110,59 @@ def attended(
         raise RuntimeError(
             f"the model should give one outcome for each of {len(passage_counts)} rows, gave {len(attributions)}"
         )
-    return [attribution if isinstance(attribution, RowFault) else Attended(attribution) for attribution in attributions]
+    return [attribution if isinstance(attribution, RowFault) else Found(attribution) for attribution in attributions]
 
 
-def _with_results(
-    row: AuditRow, outcome: Found | RowFault, method: Method, models: LoadedModels, settings: MethodOptions | None
-) -> Answered | Judged | RowFault:
-    if not isinstance(outcome, Attended):
-        return outcome
+def _made_of(
+    rows: Sequence[AuditRow], outcomes: Sequence[_Row | RowFault], make: Callable[[AuditRow, _Row], _Made]
+) -> list[_Made | RowFault]:
+    """What ``make`` makes of each row and its outcome; faults stay, and those that it raises take its place."""
+    made: list[_Made | RowFault] = []
+    for row, outcome in zip(rows, outcomes, strict=True):
+        try:
+            made.append(outcome if isinstance(outcome, RowFault) else make(row, outcome))
+        except RowFault as fault:
+            made.append(fault)
+    return made
+
+
+def _results(
+    row: AuditRow, found: Found, method: Method, models: LoadedModels, settings: MethodOptions | None
+) -> tuple[SpanResult, ...]:
+    if found.results is not None:
+        return found.results
     context = AnswerContext(
         row.record,
         [span.chars for span in row.spans],
         models,
         parsed=row.parsed,
         encoded=row.encoded,
-        attention=outcome.attention,
+        attention=found.attention,
         settings=settings,
     )
-    try:
-        return Answered(tuple(method.span_results(context)))
-    except RowFault as fault:
-        return fault
+    return tuple(method.span_results(context))
 
 
-def _judged_first(
-    row: AuditRow, outcome: Found | RowFault, method: Method, options: MethodOptions, models: LoadedModels
-) -> Judged | RowFault:
+def _judged_first(row: AuditRow, found: Found, method: Method, options: MethodOptions, models: LoadedModels) -> Found:
     """With the method's results, which are made here once, and the records by the bundled verdict."""
     settings = None if models.attention is None else models.attention.settings
-    outcome = _with_results(row, outcome, method, models, settings)
-    if isinstance(outcome, RowFault):
-        return outcome
-    try:
-        asked = _to_judge(row, outcome.results, method, options.first_verdict, settings)
-    except RowFault as fault:
-        return fault
+    results = _results(row, found, method, models, settings)
+    asked = _to_judge(row, results, method, options.first_verdict, settings)
     judge = judge_of(options.first_verdict)
-    return Judged(outcome.results, tuple(asked.evidence) if judge is None else judge.judged([asked])[0])
+    return Found(results=results, records=tuple(asked.evidence) if judge is None else judge.judged([asked])[0])
 
 
-def _is_asked_about(outcome: Found, options: MethodOptions) -> bool:
+def _is_asked_about(found: Found, options: MethodOptions) -> bool:
     """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
 
     Without a span there is nothing to read, and a band leaves out answers without a risk.
     """
-    if not isinstance(outcome, Judged):
+    if found.records is None:
         return True
     band = options.verdict_band
-    if band is None or not outcome.records:
-        return bool(outcome.records)
-    risk = outcome.records[0].answer_risk
+    if band is None or not found.records:
+        return bool(found.records)
+    risk = found.records[0].answer_risk
     return risk is not None and band[0] <= risk <= band[1]
 
 
@@ -191,17 +174,14 @@ def _with_readings(
 
     answered: list[Outcome] = [*outcomes]
     asked = [
-        (index, outcome)
-        for index, outcome in enumerate(outcomes)
-        if not isinstance(outcome, RowFault) and _is_asked_about(outcome, options)
+        (index, found)
+        for index, found in enumerate(outcomes)
+        if not isinstance(found, RowFault) and _is_asked_about(found, options)
     ]
-    answers = [
-        AnswerToRead(rows[index].record, rows[index].parsed, outcome.records if isinstance(outcome, Judged) else None)
-        for index, outcome in asked
-    ]
-    for (index, outcome), reading in zip(asked, verdict.read(answers), strict=True):
+    answers = [AnswerToRead(rows[index].record, rows[index].parsed, found.records) for index, found in asked]
+    for (index, found), reading in zip(asked, verdict.read(answers), strict=True):
         if reading is not None:
-            answered[index] = reading if isinstance(reading, RowFault) else Read(outcome, reading)
+            answered[index] = reading if isinstance(reading, RowFault) else replace(found, reading=reading)
     return answered
 
 
@@ -210,48 +190,37 @@ def evidence_of(
 ) -> list[tuple[SpanEvidence, ...] | RowFault]:
     """The evidence of all spans of each row, or why it cannot be attributed; rows come with what the models found.
 
-    ``settings`` are the ``options`` merged with the model's, None without one.
-
-    Raises:
-        MethodError: if the method breaks its protocol.
+    ``settings`` are the ``options`` merged with the model's, None without one. Raises ``MethodError`` if the method
+    breaks its protocol.
     """
-    records = [_records(*pair, method, options, settings) for pair in rows]
+    audited, outcomes = [row for row, _ in rows], [outcome for _, outcome in rows]
+    records = _made_of(audited, outcomes, partial(_records, method=method, options=options, settings=settings))
     asked = [item for item in records if isinstance(item, RowToJudge)]
     judge = judge_of(options) if asked else None
     judged = iter([row.evidence for row in asked] if judge is None else judge.judged(asked))
     complete = [next(judged) if isinstance(item, RowToJudge) else item for item in records]
     return [
         item if isinstance(item, RowFault) else with_citations(row.record, row.parsed, item)
-        for (row, _), item in zip(rows, complete, strict=True)
+        for row, item in zip(audited, complete, strict=True)
     ]
 
 
 def _records(
-    row: AuditRow, outcome: Outcome, method: Method, options: MethodOptions, settings: MethodOptions | None
-) -> RowToJudge | Sequence[SpanEvidence] | RowFault:
+    row: AuditRow, outcome: Found | Stored, method: Method, options: MethodOptions, settings: MethodOptions | None
+) -> RowToJudge | Sequence[SpanEvidence]:
     """The records of a row that are to be judged, or those that were judged before it came here."""
-    match outcome:
-        case Stored(records):
-            return _stored_to_judge(row, records, options)
-        case Judged(records=records):
+    if isinstance(outcome, Stored):
+        return _stored_to_judge(row, outcome.records, options)
+    records, reading = outcome.records, outcome.reading
+    probed = reading if isinstance(reading, tuple) else None
+    if records is not None and (reading is None or options.has_verifier):
+        if reading is None or isinstance(reading, tuple):
             return records
-        case Read(Judged(records=records), reading) if options.has_verifier:
-            if isinstance(reading, tuple):
-                return records
-            from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
+        from attribeam.attribution.verdict.verified import calibrated_verifier, verified_records
 
-            return verified_records(records, reading, calibrated_verifier(options.verdict))
-        case Read(inner, reading):
-            outcome, probed = inner, reading if isinstance(reading, tuple) else None
-        case _:
-            probed = None
-    outcome = _with_results(row, outcome, method, LoadedModels(), settings)
-    if isinstance(outcome, RowFault):
-        return outcome
-    try:
-        return _to_judge(row, outcome.results, method, options, settings, probed)
-    except RowFault as fault:
-        return fault
+        return verified_records(records, reading, calibrated_verifier(options.verdict))
+    results = _results(row, outcome, method, LoadedModels(), settings)
+    return _to_judge(row, results, method, options, settings, probed)
 
 
 def _to_judge(
@@ -318,8 +287,7 @@ _AS_LOADED = frozenset({"hidden_layer", "language_model_dtype", "language_model_
 def audit_provenance(method: Method, options: MethodOptions, models: LoadedModels) -> dict[str, str]:
     """Models, method and versions; ``device`` is always present.
 
-    Raises:
-        UsageError: if the code of a user's own method cannot be identified.
+    Raises ``UsageError`` if the code of a user's own method cannot be identified.
     """
     fields = {"device": "cpu"}
     for model in (models.language, models.verdict):

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -24,7 +24,7 @@ from attribeam.attribution.option_declaration import Value, WholeNumber, option
 from attribeam.attribution.options import UNIONS, MethodOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.judge import judge_of, probe_of
-from attribeam.schemas import CharRange, EvidencePiece, Passage, QARecord, RowFault
+from attribeam.schemas import CharRange, Passage, QARecord, RowFault
 from attribeam.schemas.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -54,11 +54,7 @@ class LoadedModels:
 
     @property
     def device(self) -> torch.device:
-        """Where they run.
-
-        Raises:
-            ValueError: if only a parser is loaded, or nothing.
-        """
+        """Where they run; raises ``ValueError`` if only a parser is loaded, or nothing."""
         model = self.attention or self.language or self.verdict
         if model is None:
             raise ValueError("a device has only a model of attention or language, none is loaded")
@@ -129,8 +125,7 @@ class AnswerContext:
 def required(model: _T | None, need: str) -> _T:
     """The model, which a method asked for.
 
-    Raises:
-        RuntimeError: if it was not loaded, because the method does not say that it needs it.
+    Raises ``RuntimeError`` if it was not loaded, because the method does not say that it needs it.
     """
     if model is None:
         raise RuntimeError(f"a method asked for {need}, but does not say that it needs it; add it to its needs")
@@ -166,8 +161,7 @@ class Method(Protocol):
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         """One result per target span of the context, in their order.
 
-        Raises:
-            RowFault: if the answer cannot be attributed.
+        Raises ``RowFault`` if the answer cannot be attributed.
         """
         ...
 
@@ -238,9 +232,8 @@ class AttentionUnion:
 def resolve_method(options: MethodOptions) -> Method:
     """The method that ``options.method`` names: one of the unions, or the user's own ``module:Name``.
 
-    Raises:
-        UsageError: if there is no such method, or the verdict contradicts its options.
-        ModelLoadError: if the verdict's directory cannot be read.
+    Raises ``UsageError`` if there is no such method, or the verdict contradicts its options; ``ModelLoadError`` if the
+    verdict's directory cannot be read.
     """
     settings = MethodSettings.of(options)
     unions: dict[str, Method] = {name: AttentionUnion(name, settings) for name in UNIONS}
@@ -252,8 +245,7 @@ def resolve_method(options: MethodOptions) -> Method:
 def method_named(name: str, known: Mapping[str, _Method], settings: MethodSettings) -> _Method | UserMethod:
     """The method of this name, from ``known`` or the user's own.
 
-    Raises:
-        UsageError: if there is no method of this name.
+    Raises ``UsageError`` if there is no method of this name.
     """
     if name in known:
         return known[name]
@@ -270,8 +262,8 @@ class UserMethod:
     def __init__(self, name: str, instance: object) -> None:
         """Check the protocol.
 
-        Raises:
-            UsageError: if ``instance`` lacks ``needs`` or ``span_results``, or its needs are not values of ``Need``.
+        Raises ``UsageError`` if ``instance`` lacks ``needs`` or ``span_results``, or its needs are not values of
+        ``Need``.
         """
         needs, kinds = getattr(instance, "needs", None), ", ".join(repr(str(need)) for need in Need)
         try:
@@ -292,15 +284,14 @@ class UserMethod:
     def span_results(self, context: AnswerContext) -> Sequence[SpanResult]:
         """What the user's class says.
 
-        Raises:
-            RowFault: if it refuses the row.
-            MethodError: if it raises anything else, or a result cannot become an evidence record.
+        Raises ``RowFault`` if it refuses the row; ``MethodError`` if it raises anything else, or a result cannot become
+        an evidence record.
         """
         source = context.record.source
         where = f"row {source.source_row} of {source.source_file!r}"
         try:
             results = tuple(self._span_results(context))
-            complaint = _complaint(results, context, gives_mass=self.gives_mass)
+            complaint = next(_complaints(results, context, gives_mass=self.gives_mass), None)
         except (RowFault, MethodError, MemoryError):
             raise
         except Exception as error:
@@ -316,8 +307,7 @@ class UserMethod:
     def code(self) -> str:
         """Identifies the method's code: its own ``identity``, else the SHA-256 of the file that defines it.
 
-        Raises:
-            UsageError: if it has neither.
+        Raises ``UsageError`` if it has neither.
         """
         identity = getattr(self._instance, "identity", None)
         if isinstance(identity, str):
@@ -334,10 +324,8 @@ class UserMethod:
 def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
     """The method ``module:Name``, created by calling ``Name`` with the settings.
 
-    Modules are looked for where Python looks, and then in the working directory.
-
-    Raises:
-        UsageError: if it cannot be imported or created, or is not a method.
+    Modules are looked for where Python looks, and then in the working directory. Raises ``UsageError`` if it cannot be
+    imported or created, or is not a method.
     """
     module_name, _, attribute = name.partition(":")
     folder = str(Path.cwd())
@@ -369,39 +357,36 @@ def load_user_method(name: str, settings: MethodSettings) -> UserMethod:
     return UserMethod(name, instance)
 
 
-def _complaint(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> str | None:
+def _complaints(results: Sequence[SpanResult], context: AnswerContext, *, gives_mass: bool) -> Iterator[str]:
+    """What is wrong with the results of a user's method, looked for as long as it is asked for."""
     if len(results) != len(context.spans):
-        return f"there should be one result per span, {len(context.spans)}, there were {len(results)}"
-    passages = context.record.passages
-    complaints = (_span_complaint(result, passages, gives_mass=gives_mass) for result in results)
-    return next((f"span {index}: {text}" for index, text in enumerate(complaints) if text is not None), None)
+        yield f"there should be one result per span, {len(context.spans)}, there were {len(results)}"
+    for index, result in enumerate(results):
+        for text in _span_complaints(result, context.record.passages, gives_mass=gives_mass):
+            yield f"span {index}: {text}"
 
 
-def _span_complaint(result: SpanResult, passages: Sequence[Passage], *, gives_mass: bool) -> str | None:
+def _span_complaints(result: SpanResult, passages: Sequence[Passage], *, gives_mass: bool) -> Iterator[str]:
     if not isinstance(result, SpanResult):
-        return f"a result should be a SpanResult, was: {type(result).__name__}"
+        yield f"a result should be a SpanResult, was: {type(result).__name__}"
     if len(result.passage_scores) != len(passages):
-        return f"passage_scores should have one score per passage, {len(passages)}, had {len(result.passage_scores)}"
+        yield f"passage_scores should have one score per passage, {len(passages)}, had {len(result.passage_scores)}"
     if not all(0 <= score < math.inf for score in result.passage_scores):
-        return f"passage_scores should be finite and not negative, were: {result.passage_scores}"
+        yield f"passage_scores should be finite and not negative, were: {result.passage_scores}"
     if (result.mass is not None) is not gives_mass:
-        return f"mass should be {'given' if gives_mass else 'None, as gives_mass says'}, was: {result.mass}"
+        yield f"mass should be {'given' if gives_mass else 'None, as gives_mass says'}, was: {result.mass}"
     if result.mass is not None and not 0 <= result.mass <= 1:
-        return f"mass should be from 0 to 1, was: {result.mass}"
-    return next(filter(None, (_piece_complaint(piece, passages) for piece in result.evidence)), None)
-
-
-def _piece_complaint(piece: EvidencePiece, passages: Sequence[Passage]) -> str | None:
-    if not 0 <= piece.passage_index < len(passages):
-        return f"passage_index of evidence should be from 0 to {len(passages) - 1}, was: {piece.passage_index}"
-    passage = passages[piece.passage_index]
-    text = (passage.title or "") if piece.in_title else passage.text
-    if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
-        where = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
-        return f"the text of evidence should be what its passage has at its range, is not: {where} of {len(text)}"
-    return (
-        None if 0 < piece.score < math.inf else f"a score of evidence should be finite and positive, was: {piece.score}"
-    )
+        yield f"mass should be from 0 to 1, was: {result.mass}"
+    for piece in result.evidence:
+        if not 0 <= piece.passage_index < len(passages):
+            yield f"passage_index of evidence should be from 0 to {len(passages) - 1}, was: {piece.passage_index}"
+        passage = passages[piece.passage_index]
+        text = (passage.title or "") if piece.in_title else passage.text
+        if piece.chars.char_end > len(text) or piece.chars.of(text) != piece.text:
+            where = f"passage {piece.passage_index}, {piece.chars.char_start} to {piece.chars.char_end}"
+            yield f"the text of evidence should be what its passage has at its range, is not: {where} of {len(text)}"
+        if not 0 < piece.score < math.inf:
+            yield f"a score of evidence should be finite and positive, was: {piece.score}"
 
 
 def has_own_model(options: MethodOptions) -> bool:
@@ -412,9 +397,7 @@ def has_own_model(options: MethodOptions) -> bool:
 def check_verdict(options: MethodOptions) -> None:
     """Refuse options that contradict the verdict: for a verifier strictness and prior, and a band that does not fit.
 
-    Raises:
-        UsageError: if they do.
-        ModelLoadError: if the verdict's directory cannot be read.
+    Raises ``UsageError`` if they do; ``ModelLoadError`` if the verdict's directory cannot be read.
     """
     if options.has_verifier and (options.strictness is not None or options.prior is not None):
         raise UsageError(

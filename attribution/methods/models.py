@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from attribeam.attribution.attention.attention_model import AttentionModel
     from attribeam.attribution.language_models import LanguageModel
     from attribeam.attribution.verdict.fitted_parts import StateProbe
-    from attribeam.attribution.verdict.verified import VerdictReader, Verifier
+    from attribeam.attribution.verdict.verified import VerdictReader
 
 _MODEL_OPTION = re.compile(r"--model(?![-\w])")
-_OF_THE_MODEL = frozenset({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +65,13 @@ class ModelChoice:
 
 def encodes(needs: frozenset[Need]) -> bool:
     """Whether the tokens of the attention model are needed."""
-    return bool(needs & _OF_THE_MODEL)
+    return not needs.isdisjoint({Need.ATTENTION, Need.RESPONSE_ATTENTION, Need.HIDDEN_STATES})
 
 
 def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptions:
     """``model`` with what its ``dtype`` "auto" means on this machine, for methods with these needs.
 
-    Raises:
-        ModelLoadError: if there is no such model or device.
+    Raises ``ModelLoadError`` if there is no such model or device.
     """
     from attribeam.attribution.models.precision import choose_half_precision
 
@@ -86,8 +84,7 @@ def with_chosen_dtypes(
 ) -> tuple[ModelOptions, MethodOptions]:
     """``with_chosen_dtype``, and ``method`` with the same choice for a decoder of its own.
 
-    Raises:
-        ModelLoadError: if there is no such model or device.
+    Raises ``ModelLoadError`` if there is no such model or device.
     """
     from attribeam.attribution.models.precision import choose_half_precision
 
@@ -123,8 +120,7 @@ def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: fro
 def load_audit_models(choice: ModelChoice, needs: frozenset[Need]) -> LoadedModels:
     """The models of an audit's method and verdict; the last ones stay loaded. The stages load parsers themselves.
 
-    Raises:
-        ModelLoadError: as ``load_models``.
+    Raises ``ModelLoadError`` as ``load_models``.
     """
     return load_models(choice, needs - {Need.PARSER}, verdict=True, shared=True)
 
@@ -134,10 +130,8 @@ def load_models(
 ) -> LoadedModels:
     """The models for methods with these needs, and with ``verdict`` its own model, if it has one.
 
-    ``shared`` ones stay loaded for the next caller that asks for the same.
-
-    Raises:
-        ModelLoadError: if one cannot be loaded; the message says which option to change.
+    ``shared`` ones stay loaded for the next caller that asks for the same. Raises ``ModelLoadError`` if one cannot be
+    loaded; the message says which option to change.
     """
     language = None
     if Need.LANGUAGE_MODEL in needs:
@@ -155,11 +149,7 @@ def load_models(
 
 
 def load_parser(name: str) -> AnswerParser:
-    """The parser of this name.
-
-    Raises:
-        ModelLoadError: if there is none, or it cannot be read or run.
-    """
+    """The parser of this name; raises ``ModelLoadError`` if there is none, or it cannot be read or run."""
     from attribeam.attribution.answers.answer_parser import AnswerParser
 
     try:
@@ -197,13 +187,21 @@ def _load_attention(choice: ModelChoice, needs: frozenset[Need], *, shared: bool
 def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> VerdictReader | None:
     """The verifier or the decoder of the verdict, which may be the ``language`` model's layers; None without either."""
     if choice.verifier is not None:
-        from attribeam.attribution.verdict.verified import VerifierReader
+        from attribeam.attribution.language_models.verifiers import load_verifier
+        from attribeam.attribution.verdict.verified import VerifierReader, calibrated_verifier
 
-        return VerifierReader(_load_verifier(choice, choice.verifier))
+        try:
+            verifier = load_verifier(choice.verifier, threads=choice.threads)
+        except ModelLoadError as error:
+            raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
+        fitted, judge = calibrated_verifier(choice.verifier.model), judge_of(choice.method.first_verdict)
+        if fitted is not None and judge is not None:
+            fitted.check(judge.provenance() | dict(verifier.provenance()))
+        return VerifierReader(verifier)
     probe = probe_of(choice.method)
     if probe is None:
         return None
-    from attribeam.attribution.language_models.decoder import Decoder, DecoderReader
+    from attribeam.attribution.language_models import Decoder, DecoderReader
 
     with _naming_who_needs_it(choice, probe):
         if language is None:  # up to the layer of the probe, without its head
@@ -212,20 +210,6 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
             decoder = Decoder.of_language_model(language, layer=probe.layer)
         probe.check(decoder.provenance())
     return DecoderReader(decoder, probe)
-
-
-def _load_verifier(choice: ModelChoice, options: ModelOptions) -> Verifier:
-    from attribeam.attribution.language_models.verifiers import load_verifier
-    from attribeam.attribution.verdict.verified import calibrated_verifier
-
-    try:
-        verifier = load_verifier(options, threads=choice.threads)
-    except ModelLoadError as error:
-        raise ModelLoadError(_MODEL_OPTION.sub("--verdict", str(error))) from error
-    fitted, judge = calibrated_verifier(options.model), judge_of(choice.method.first_verdict)
-    if fitted is not None and judge is not None:
-        fitted.check(judge.provenance() | dict(verifier.provenance()))
-    return verifier
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
 from importlib.metadata import version
@@ -109,8 +109,8 @@ def loaded_once(load: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 _PROCESSOR = Path("/proc/cpuinfo")
-_FLAG_LINES = ("flags", "Features")
-"""How /proc/cpuinfo names the line of instructions: on x86, and on ARM."""
+_FLAGS = re.compile(r"^(?:flags|Features)[ \t]*:(.*)", re.MULTILINE)
+"""The line of instructions in /proc/cpuinfo: on x86, and on ARM."""
 _PRODUCT_INSTRUCTIONS = {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}
 _QUESTIONS_TO_TORCH = {
     "amx_bf16": "_is_amx_tile_supported",
@@ -121,31 +121,25 @@ _QUESTIONS_TO_TORCH = {
 
 def half_precision_instructions() -> dict[str, tuple[str, ...]]:
     """Instructions for products of matrices, by dtype; only those of x86 are known. On Linux no torch is needed."""
-    flags = _processor_flags()
+    try:
+        named = _FLAGS.search(_PROCESSOR.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        named = None
+    if named is not None:
+        flags = set(named[1].split())
+    else:
+        import torch  # heavy, and not needed on Linux
+
+        flags = {flag for flag, name in _QUESTIONS_TO_TORCH.items() if getattr(torch.cpu, name, bool)()}
     known = {dtype: tuple(name for name in names if name in flags) for dtype, names in _PRODUCT_INSTRUCTIONS.items()}
     return {dtype: names for dtype, names in known.items() if names}
-
-
-def _processor_flags() -> frozenset[str]:
-    """The instructions that Linux names; elsewhere those that torch finds."""
-    try:
-        lines = _PROCESSOR.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() in _FLAG_LINES:
-            return frozenset(value.split())
-    import torch  # heavy, and not needed on Linux
-
-    return frozenset(flag for flag, name in _QUESTIONS_TO_TORCH.items() if getattr(torch.cpu, name, bool)())
 
 
 BUNDLED_MODEL = Path(__file__).parents[1] / "bundled" / "attributor"
 CONFIG_FILE = "attribution_config.json"
 TOKENIZER = "tokenizer.json"
 _CONFIG = "config.json"
-_GGUF_FILES = "*.gguf"
+GGUF_FILES = "*.gguf"
 _CONVERSION = "docs/models.md#gguf-files"
 _DESCRIPTION = ("*.json", "*.jinja", "*.py", "*.model", "*.tiktoken", "*.txt")
 """What is fetched of a hub model without its weights."""
@@ -172,8 +166,8 @@ def model_folder(options: ModelOptions) -> tuple[Path, str | None]:
                 "files; leave --revision out"
             )
         return folder, None
-    if folder.match(_GGUF_FILES) and folder.is_file():
-        raise _to_be_converted(model, folder)
+    if folder.match(GGUF_FILES) and folder.is_file():
+        refuse_gguf(model, [folder])
     if model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise ModelLoadError(f"model {model!r} should be a directory with config.json, there is none; check --model")
     folder = _fetch(model, options.revision, _DESCRIPTION)
@@ -248,17 +242,13 @@ def _not_fetched(model: str, revision: str | None, error: Exception) -> ModelLoa
     return ModelUnavailableError(f"model {model!r} could not be fetched from {page}: {error}")
 
 
-def refuse_gguf(model: str, folder: Path) -> None:
-    """Refuse a folder with GGUF files by a ``ModelLoadError`` that says how to convert one."""
-    for file in sorted(folder.glob(_GGUF_FILES)):
-        raise _to_be_converted(model, file)
-
-
-def _to_be_converted(model: str, file: Path) -> ModelLoadError:
-    return ModelLoadError(
-        f"model {model!r} should be a directory with config.json, tokenizer.json and safetensors weights, has a GGUF "
-        f"file, {file.name}; convert it once as {_CONVERSION} says, and name the new directory with --model"
-    )
+def refuse_gguf(model: str, files: Iterable[Path]) -> None:
+    """Refuse GGUF files by a ``ModelLoadError`` that says how to convert one."""
+    for file in sorted(files):
+        raise ModelLoadError(
+            f"model {model!r} should be a directory with config.json, tokenizer.json and safetensors weights, has a "
+            f"GGUF file, {file.name}; convert it once as {_CONVERSION} says, and name the new directory with --model"
+        )
 
 
 def check_whole(model: str, folder: Path) -> None:
@@ -268,7 +258,7 @@ def check_whole(model: str, folder: Path) -> None:
     """
     has_config = (folder / _CONFIG).is_file()
     if not has_config:
-        refuse_gguf(model, folder)
+        refuse_gguf(model, folder.glob(GGUF_FILES))
     if (folder / "adapter_config.json").is_file():
         raise ModelLoadError(
             f"model {model!r} should be a whole model, is an adapter (adapter_config.json); merge it into its base "

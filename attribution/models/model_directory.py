@@ -33,9 +33,9 @@ from attribeam.attribution.models import (
 from attribeam.attribution.option_declaration import BUNDLED_MODEL_NAME, Options, declared
 from attribeam.attribution.options import MethodOptions, ModelOptions, TrainedOptions
 from attribeam.attribution.prompts import PromptTemplate, choose_template
-from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, encode_page
+from attribeam.attribution.prompts.token_offsets import EncodedPrompt, PageTokenizer, cut_into_windows, encode_page
 from attribeam.attribution.rows import EncodedRow
-from attribeam.schemas import QARecord, Reason, RowFault
+from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.files import read_object
 
@@ -103,8 +103,8 @@ class ModelDirectory:
 def read_model_directory(options: ModelOptions, *, any_kind: bool = False) -> ModelDirectory:
     """Config and settings of a model; reads no weights, and fetches none of a hub model.
 
-    Raises:
-        ModelLoadError: if there is no such model, or attention cannot be taken from it and it need not be ``any_kind``.
+    Raises ``ModelLoadError`` if there is no such model, or attention cannot be taken from it and it need not be
+    ``any_kind``.
     """
     from transformers import AutoConfig
 
@@ -153,12 +153,6 @@ def runs_own_code(directory: ModelDirectory) -> bool:
     return directory.options.trust_remote_code and bool(code_references(Path(directory.location)))
 
 
-def load_tokenizer(directory: ModelDirectory) -> Tokenizer:
-    """The backend of ``load_fast_tokenizer``."""
-    backend: Tokenizer = load_fast_tokenizer(directory).backend_tokenizer
-    return backend
-
-
 def load_fast_tokenizer(directory: ModelDirectory) -> PreTrainedTokenizerFast:
     """The model's fast tokenizer, without its file's truncation and padding; ModelLoadError if it has none."""
     from transformers import AutoTokenizer
@@ -196,10 +190,6 @@ def _check_kind(model: str, config: PreTrainedConfig) -> None:
         )
 
 
-_RELATIVE_KINDS = ("relative_key", "relative_key_query")
-_ROTARY_KINDS = ("rope", "rotary")
-
-
 def check_position_embeddings(model: str, config: PreTrainedConfig) -> None:
     """Refuse a ``position_embedding_type`` that the code of transformers does not look at.
 
@@ -210,9 +200,11 @@ def check_position_embeddings(model: str, config: PreTrainedConfig) -> None:
     text = config.get_text_config()
     kind = getattr(text, "position_embedding_type", None)
     own_code = not type(text).__module__.startswith("transformers.")
-    if own_code or (hasattr(type(text), "position_embedding_type") and kind not in _RELATIVE_KINDS):
+    if own_code or (
+        hasattr(type(text), "position_embedding_type") and kind not in ("relative_key", "relative_key_query")
+    ):
         return
-    rotary = _ROTARY_KINDS if hasattr(type(text), "rope_parameters") else ()
+    rotary = ("rope", "rotary") if hasattr(type(text), "rope_parameters") else ()
     if kind not in (None, "absolute", *rotary):
         raise ModelLoadError(
             f"model {model!r} should have position embeddings that transformers computes, its config.json "
@@ -238,9 +230,6 @@ def model_context(config: PreTrainedConfig) -> int | None:
     return positions - int(text_config.pad_token_id or 0) - 1
 
 
-_LENGTH_DEPENDENT_ROPE = "longrope"
-
-
 def rope_border(config: PreTrainedConfig) -> int | None:
     """The longest row, in tokens, that is rotated with the short frequencies; None if they do not depend on length.
 
@@ -250,7 +239,7 @@ def rope_border(config: PreTrainedConfig) -> int | None:
     parameters = getattr(config.get_text_config(), "rope_parameters", None) or {}
     of_kinds = [rope for rope in parameters.values() if isinstance(rope, dict)]  # one per kind of layer, or one for all
     sets = of_kinds if of_kinds and "rope_type" not in parameters else [parameters]
-    long = [rope for rope in sets if rope.get("rope_type") == _LENGTH_DEPENDENT_ROPE]
+    long = [rope for rope in sets if rope.get("rope_type") == "longrope"]
     return min((int(rope["original_max_position_embeddings"]) for rope in long), default=None)
 
 
@@ -360,6 +349,13 @@ def without_layers_above(config: PreTrainedConfig, layer: int) -> PreTrainedConf
     return trimmed
 
 
+_PROBES = (
+    ("Which word?", "One word.", "A word."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "The other."),
+    ("Which of them was the last?", "First came the one, then came the other, and nobody counted.", "Nobody knows."),
+)
+
+
 class RowEncoder:
     """Turns records into encoded rows; threads may share it.
 
@@ -393,13 +389,11 @@ class RowEncoder:
     def encode(self, record: QARecord) -> EncodedRow:
         """The record's tokens and their characters, with windows if it is longer than the model takes.
 
-        Raises ``RowFault`` TOO_MANY_TOKENS if one passage alone is too long; faults of ``encode_any_length``.
+        Raises ``RowFault`` TOO_MANY_TOKENS if one passage is too long; TEMPLATE_FAILED by a template of the user's.
         """
         whole = self._encode(record, range(len(record.passages)))
         if self.max_tokens is None or len(whole.row.token_ids) <= self.max_tokens:
             return whole.row
-        from attribeam.attribution.prompts.token_offsets import cut_into_windows
-
         return cut_into_windows(
             whole,
             encode=lambda passages: self._encode(record, passages),
@@ -409,7 +403,7 @@ class RowEncoder:
 
     def encode_whole(self, record: QARecord) -> EncodedRow:
         """As ``encode``, but TOO_MANY_TOKENS instead of windows, for methods that need the whole row at once."""
-        row = self.encode_any_length(record)
+        row = self._encode(record, range(len(record.passages))).row
         if self.max_tokens is not None and len(row.token_ids) > self.max_tokens:
             raise RowFault(
                 Reason.TOO_MANY_TOKENS,
@@ -418,9 +412,13 @@ class RowEncoder:
             )
         return row
 
-    def encode_any_length(self, record: QARecord) -> EncodedRow:
-        """As ``encode``, in one piece regardless of its length; TEMPLATE_FAILED by a template of the user's."""
-        return self._encode(record, range(len(record.passages))).row
+    def probes(self) -> list[EncodedRow]:
+        """The rows of one passage that every model is tried on; the last two share a prompt."""
+        records = [
+            QARecord("probe", question, (Passage(text),), answer, RowSource("", 0))
+            for question, text, answer in _PROBES
+        ]
+        return [self._encode(record, range(1)).row for record in records]
 
     def _encode(self, record: QARecord, passages: range) -> EncodedPrompt:
         prompt = self.template.render(

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from transformers import BitsAndBytesConfig, PreTrainedConfig
 
 _BITSANDBYTES = "bitsandbytes"
-
-
-class LoadingArguments(TypedDict, total=False):
-    """Arguments of ``from_pretrained``."""
-
-    quantization_config: BitsAndBytesConfig
-    device_map: dict[str, torch.device]
 
 
 def quantization_config(
@@ -74,11 +67,6 @@ def quantization_config(
         bnb_4bit_compute_dtype=dtype,
         llm_int8_skip_modules=[*but],
     )
-
-
-def loading_arguments(quantised: BitsAndBytesConfig | None, device: torch.device) -> LoadingArguments:
-    """The matching arguments of ``from_pretrained``; quantised weights are created directly on ``device``."""
-    return {} if quantised is None else {"quantization_config": quantised, "device_map": {"": device}}
 
 
 def quantization_provenance(quantization: Quantization, config: PreTrainedConfig) -> dict[str, str]:

@@ -6,7 +6,6 @@ What a config asks for and the files lack would be drawn at random by the gigaby
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from attribeam.attribution.models import CONFIG_FILE, fetch_weights, refuse_gguf
+from attribeam.attribution.models import CONFIG_FILE, GGUF_FILES, as_load_errors, fetch_weights, refuse_gguf
 from attribeam.attribution.models.model_directory import ModelDirectory, runs_own_code
 from attribeam.schemas.errors import DataError, ModelLoadError
 
@@ -28,8 +27,6 @@ _INDEX_FILE = "model.safetensors.index.json"
 _UNSAFE_PATTERNS = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _HASHED_WHOLE = ("*.py", "config.json", "tokenizer*.json", "special_tokens_map.json", CONFIG_FILE)
 _LAYER_NUMBER = re.compile(r"(?:^|\.)(\d+)\.")
-_BLOCK_BYTES = 2**24
-_LARGEST_HEADER = 100_000_000
 _QUANTISED_PACKING = 16
 """The most weights that one number of a quantised file can stand for, with room to spare."""
 
@@ -70,7 +67,7 @@ def weight_paths(directory: ModelDirectory, *, layer: int | None = None) -> list
         fetch_weights(model, directory.commit, names)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
-        refuse_gguf(model, folder)
+        refuse_gguf(model, folder.glob(GGUF_FILES))
     if missing == [_SINGLE_FILE]:
         others = sorted({path.name for pattern in _UNSAFE_PATTERNS for path in folder.glob(pattern)})
         cause = "has no such file; fetch them again"
@@ -94,57 +91,53 @@ def weight_paths(directory: ModelDirectory, *, layer: int | None = None) -> list
 def _index_entries(directory: ModelDirectory, layer: int | None) -> dict[str, str]:
     """Of the index of a model in several files, tensor to file, what the weights of layers 1 to ``layer`` are in."""
     try:
-        weight_map = _json((Path(directory.location) / _INDEX_FILE).read_bytes())["weight_map"]
+        weight_map = json.loads((Path(directory.location) / _INDEX_FILE).read_bytes())["weight_map"]
         if not weight_map:
             raise ValueError("no tensors")
         entries = {str(name): Path(str(file)).name for name, file in weight_map.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelLoadError(
             f"model {directory.options.model!r}: {_INDEX_FILE} should be JSON with a 'weight_map', but is not; "
             "fetch it again"
         ) from error
-    if layer is None or runs_own_code(directory):
+    if runs_own_code(directory):
         return entries
     return {name: file for name, file in entries.items() if not is_above_layer(name, layer)}
 
 
-def is_above_layer(name: str, layer: int) -> bool:
-    """Whether a tensor is of the head or a layer above the 1-based ``layer``: the first number of its name, from 0."""
+def is_above_layer(name: str, layer: int | None) -> bool:
+    """Whether a tensor is of the head or a layer above the 1-based ``layer``: the first number of its name, from 0.
+
+    Where it is None, none is.
+    """
+    if layer is None:
+        return False
     number = _LAYER_NUMBER.search(name)
     return "lm_head." in name if number is None else int(number[1]) >= layer
 
 
-def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the numbers of a safetensors file begin, in bytes, and what it says of each tensor; else ValueError."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(_LARGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
-            raise ValueError(f"its header of {length:,} bytes is larger than the file, or than {_LARGEST_HEADER:,}")
-        header = _json(file.read(length))
-    if not isinstance(header, dict):
-        raise ValueError("its header is no JSON object")
-    return 8 + length, {name: tensor for name, tensor in header.items() if name != "__metadata__"}
-
-
-def _json(text: bytes) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise ValueError("its JSON is nested too deep") from error
+        with safe_open(path, "pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise DataError(f"{path} should be a safetensors file, is damaged ({error}); fetch it again") from error
 
 
 def _check_weights(files: list[Path], *, needed: int, quantised: bool) -> None:
     """Check headers: weights are real numbers, and at least half of what the config asks for is there."""
     held = 0
-    for file in files:
-        try:
-            for name, tensor in _read_header(file)[1].items():
-                if not quantised and name.endswith(".weight") and "F" not in tensor["dtype"]:
-                    raise ValueError(f"{name[:99]} should have real numbers, has {tensor['dtype']}")
-                start, end = tensor["data_offsets"]  # a number takes half a byte at least, whatever its shape says
-                held += min(prod(map(int, tensor["shape"])), 2 * (int(end) - int(start)))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{file} should be a safetensors file, is damaged ({error}); fetch it again") from error
+    for path in files:
+        with _opened(path) as file:
+            for name in file.keys():  # noqa: SIM118 - it is no dictionary
+                part = file.get_slice(name)
+                if not quantised and name.endswith(".weight") and "F" not in part.get_dtype():
+                    raise DataError(
+                        f"{path} should be a safetensors file, is damaged ({name[:99]} should have real numbers, has "
+                        f"{part.get_dtype()}); fetch it again"
+                    )
+                held += prod(part.get_shape())
     if needed > 2 * held * (_QUANTISED_PACKING if quantised else 1):
         raise DataError(
             f"{files[0].parent}: config.json asks for {needed:,} weights, the safetensors files hold {held:,}; are "
@@ -165,28 +158,14 @@ def revision_of(directory: ModelDirectory, *, layer: int | None = None) -> str:
     for path in sorted({path for pattern in _HASHED_WHOLE for path in Path(directory.location).glob(pattern)}):
         digest.update(path.name.encode())
         digest.update(sha256(path.read_bytes()).digest())
-    for path in weights:
-        try:
-            for block in _hashed_blocks(path, layer):
-                digest.update(block)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
+    with as_load_errors(directory.options.model):
+        for path in weights:
+            with _opened(path) as file:
+                for name in sorted(name for name in file.keys() if not is_above_layer(name, layer)):  # noqa: SIM118
+                    part = file.get_slice(name)
+                    digest.update(json.dumps([name, part.get_dtype(), part.get_shape()]).encode())
+                    digest.update(_bytes_of(file.get_tensor(name)))
     return f"sha256:{digest.hexdigest()}"
-
-
-def _hashed_blocks(path: Path, layer: int | None) -> Iterator[bytes]:
-    """Name, dtype, shape and bytes of each tensor that is used, in the order of their names."""
-    first, header = _read_header(path)
-    with path.open("rb") as file:
-        for name in sorted(name for name in header if layer is None or not is_above_layer(name, layer)):
-            tensor = header[name]
-            start, end = tensor["data_offsets"]
-            yield json.dumps([name, tensor["dtype"], tensor["shape"]]).encode()
-            file.seek(first + start)
-            size = end - start
-            while size > 0 and (block := file.read(min(size, _BLOCK_BYTES))):
-                size -= len(block)
-                yield block
 
 
 def weights_digest(directory: ModelDirectory, *, layer: int) -> str:
@@ -196,17 +175,18 @@ def weights_digest(directory: ModelDirectory, *, layer: int) -> str:
     they are stored in float32 or bfloat16: numbers count as bfloat16 has them.
     """
     digest = sha256()
-    with ExitStack() as opened:
+    with as_load_errors(directory.options.model), ExitStack() as opened:
         file_of: dict[str, Any] = {}
         for path in weight_paths(directory, layer=layer):
-            try:
-                file = opened.enter_context(safe_open(path, "pt"))
-            except SafetensorError as error:
-                raise ModelLoadError(f"{path} should be a safetensors file, is damaged; fetch it again") from error
+            file = opened.enter_context(_opened(path))
             file_of |= dict.fromkeys(file.keys(), file)
         for name in sorted(name for name in file_of if not is_above_layer(name, layer)):
             tensor = file_of[name].get_tensor(name)
             tensor = tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor
             digest.update(json.dumps([name, *tensor.shape]).encode())
-            digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+            digest.update(_bytes_of(tensor))
     return f"sha256:{digest.hexdigest()}"
+
+
+def _bytes_of(tensor: torch.Tensor) -> Any:
+    return tensor.reshape(-1).view(torch.uint8).numpy()

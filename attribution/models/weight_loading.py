@@ -19,13 +19,13 @@ from functools import cache, wraps
 from logging import ERROR
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
-from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoModel, BitsAndBytesConfig, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 from transformers.utils import logging
 
@@ -38,8 +38,9 @@ from attribeam.attribution.models.model_directory import (
     without_layers_above,
 )
 from attribeam.attribution.models.precision import (
+    choose_device,
+    choose_dtype,
     keep_weights_as_loaded,
-    loading_arguments,
     quantization_config,
     resolve_dtype,
 )
@@ -58,56 +59,79 @@ def layers_to_load(directory: ModelDirectory, layer: int) -> int:
 
 
 def load_weights(
-    directory: ModelDirectory,
-    *,
-    layer: int,
-    dtype: torch.dtype | str,
-    device: torch.device,
-    attention: str | None = CAPTURE_IMPLEMENTATION,
+    directory: ModelDirectory, *, layer: int, attention: str | None = CAPTURE_IMPLEMENTATION
 ) -> PreTrainedModel:
-    """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode on ``device``.
+    """Load layers 1 to ``layer`` of the text model (no language-model head), in evaluation mode.
 
     Tensors of other layers are not read, and files that hold nothing else need not exist. ``attention`` is one of those
     that transformers knows; None leaves the choice to the model. Raises ``ModelLoadError`` if the weights do not fit
     into the device's free memory, are missing, damaged, incomplete or not in safetensors files, or cannot be quantised
     as requested.
     """
-    options, settled = directory.options, resolve_dtype(directory, dtype)
-    placed = loading_arguments(quantization_config(options.quantization, directory.config, settled), device)
-    needed = sum(group.weights for group in check_fits(directory, layer=layer, dtype=settled, device=device))
+    options, device = directory.options, choose_device(directory.options.device)
+    dtype = resolve_dtype(directory, choose_dtype(directory, device))
+    quantised = quantization_config(options.quantization, directory.config, dtype)
+    needed = sum(group.weights for group in check_fits(directory, layer=layer, dtype=dtype, device=device))
     config = _text_model_config(directory.config, layer)
     renamed = None if type(config) is type(directory.config) else {_NESTED_PREFIX: ""}
-    with (
-        as_load_errors(options.model),
-        weights_folder(directory, needed=needed, layer=layer) as folder,
-        quiet_transformers(),
-    ):
-        model, report = AutoModel.from_pretrained(
-            str(folder),
-            config=config,
-            key_mapping=renamed,
-            trust_remote_code=options.trust_remote_code,
-            use_safetensors=True,
-            dtype=dtype,
-            attn_implementation=attention,
-            output_loading_info=True,
-            **placed,
-        )
-        model.eval().requires_grad_(False)
-        if not placed:
-            model.to(device)
-        keep_weights_as_loaded(model)
-        let_threads_take_turns(model)
-    missing = sorted(name for name in report["missing_keys"] if "pooler" not in name)
+    model, lacking = read_network(
+        AutoModel,
+        directory,
+        needed=needed,
+        layer=layer,
+        quantised=quantised,
+        config=config,
+        key_mapping=renamed,
+        trust_remote_code=options.trust_remote_code,
+        attn_implementation=attention,
+    )
+    missing = [name for name in lacking if "pooler" not in name]
     if missing:
         raise ModelLoadError(
             f"model {options.model!r} should have all weights of its layers 1 to {layer}, but lacks {len(missing)}: "
             f"{', '.join(missing[:3])}; is the directory complete, and does config.json belong to these weights?"
         )
-    return cast(PreTrainedModel, model)
+    return model
 
 
-def let_threads_take_turns(model: PreTrainedModel) -> None:
+def read_network(
+    kind: Any,
+    directory: ModelDirectory,
+    *,
+    needed: int,
+    layer: int | None = None,
+    quantised: BitsAndBytesConfig | None = None,
+    **reading: Any,
+) -> tuple[PreTrainedModel, list[str]]:
+    """A network of transformers' class ``kind``, in evaluation mode on its device, and the weights that no file has.
+
+    ``needed`` and ``layer`` as for ``weights_folder``; ``reading`` are further arguments of ``from_pretrained``. Raises
+    ``ModelLoadError`` if the weights are missing, damaged or not in safetensors files.
+    """
+    device = choose_device(directory.options.device)
+    if quantised is not None:  # quantised weights are made directly on the device
+        reading |= {"quantization_config": quantised, "device_map": {"": device}}
+    with (
+        as_load_errors(directory.options.model),
+        weights_folder(directory, needed=needed, layer=layer) as folder,
+        _quiet_transformers(),
+    ):
+        network, report = kind.from_pretrained(
+            str(folder),
+            use_safetensors=True,
+            dtype=choose_dtype(directory, device),
+            output_loading_info=True,
+            **{"config": directory.config} | reading,
+        )
+        network.eval().requires_grad_(False)
+        if quantised is None:
+            network.to(device)
+        keep_weights_as_loaded(network)
+        _let_threads_take_turns(network)
+    return network, sorted(report["missing_keys"])
+
+
+def _let_threads_take_turns(model: PreTrainedModel) -> None:
     """Run one pass at a time where a pass keeps its frequencies, of short rows or of long ones, in the model."""
     if rope_border(model.config) is None:
         return
@@ -139,7 +163,7 @@ def _text_model_config(config: PreTrainedConfig, layer: int) -> PreTrainedConfig
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
+def _quiet_transformers() -> Iterator[None]:
     """Suppress progress bars and reports of omitted layers inside; afterwards both are as before."""
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
@@ -371,10 +395,10 @@ def free_memory(device: torch.device) -> int | None:
 
 def _available_memory() -> int | None:
     try:
-        lines = _MEMORY_INFO.read_text(encoding="ascii").splitlines()
+        found = re.search(r"^MemAvailable:\s*(\d+)", _MEMORY_INFO.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    return int(found[1]) * 1024 if found else None
 
 
 def _left_in_control_group() -> int | None:

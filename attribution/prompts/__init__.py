@@ -16,9 +16,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic_core import from_json
 
@@ -27,6 +28,8 @@ from attribeam.schemas.files import read_regular
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+    from attribeam.attribution.prompts.jinja_template import JinjaTemplate
 
 CHAT = "chat"
 PLAIN = "plain"
@@ -50,63 +53,38 @@ class TemplateText:
             raise ValueError(f"prompt template {path} should be a readable text file: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class TextRegion:
-    """The half-open code points of one passage's text, or of its title, within a rendered prompt; never empty."""
-
-    passage_index: int
-    in_title: bool
-    char_start: int
-    char_end: int
+TextKey: TypeAlias = tuple[int, bool]
+"""Which text of a row it is: the passage's index, and whether it is its title."""
+QUESTION: TextKey = (-1, False)
+PromptPart: TypeAlias = tuple[str, TextKey | None]
+"""A text of the row with its key, or what the template wrote itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedPrompt:
-    """A rendered prompt without the answer; ``regions`` are disjoint and ascending, the question is one more range.
+    """A rendered prompt without the answer; ``texts`` are the half-open code points of titles, texts and question.
 
-    ``passage_index`` counts in the whole row, also where the prompt shows only some of its passages.
+    They are in the order of the page, disjoint and not empty. A key's passage counts in the whole row, also where the
+    prompt shows only some of its passages.
     """
 
     text: str
-    regions: tuple[TextRegion, ...]
-    question_char_start: int
-    question_char_end: int
+    texts: Mapping[TextKey, tuple[int, int]]
 
-    @property
-    def data_ranges(self) -> list[tuple[int, int]]:
-        """The ranges of titles, texts and question, ascending; all of them come from the log."""
-        ranges = [(region.char_start, region.char_end) for region in self.regions]
-        if self.question_char_start < self.question_char_end:
-            ranges.append((self.question_char_start, self.question_char_end))
-        return sorted(ranges)
+    @classmethod
+    def of_parts(cls, parts: Sequence[PromptPart]) -> RenderedPrompt:
+        """The page on which the parts stand one after the other."""
+        ends = list(accumulate(len(text) for text, _ in parts))
+        texts = {key: (end - len(text), end) for (text, key), end in zip(parts, ends, strict=True) if key and text}
+        return cls("".join(text for text, _ in parts), texts)
 
     def literal_ranges(self) -> Iterator[tuple[int, int]]:
         """The ranges that the template itself wrote, ascending; no two of them touch."""
         last = 0
-        for start, end in [*self.data_ranges, (len(self.text), len(self.text))]:
+        for start, end in [*self.texts.values(), (len(self.text), len(self.text))]:
             if last < start:
                 yield last, start
             last = end
-
-
-class PromptPage:
-    """A text under construction that knows its length."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._length = 0
-
-    @property
-    def text(self) -> str:
-        """Everything written so far."""
-        return "".join(self._parts)
-
-    def write(self, text: str) -> tuple[int, int]:
-        """Append ``text``; the half-open range it now has."""
-        start = self._length
-        self._parts.append(text)
-        self._length += len(text)
-        return start, self._length
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +93,8 @@ class PromptTemplate:
 
     The ``preamble`` is plain text: braces in it mean nothing. ``titled_passage``, for a passage with a title, has
     {title} and {text} once each, ``passage`` has {text} once, both {index} (from 1) at will. ``question`` has
-    {question} once. Literal braces in these formats are doubled.
-
-    Raises:
-        ValueError: if a format lacks a field, repeats one, or names another.
+    {question} once. Literal braces in these formats are doubled. Raises ``ValueError`` if a format lacks a field,
+    repeats one, or names another.
     """
 
     preamble: str = ""
@@ -149,18 +125,6 @@ class PromptTemplate:
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
 
-    @classmethod
-    def from_text(cls, text: str, *, where: str) -> PromptTemplate:
-        """The template that a file holds.
-
-        Raises ``ValueError`` if it is no JSON, or does not hold a valid template; the message begins with ``where``.
-        """
-        try:
-            values = from_json(text)
-        except ValueError as error:
-            raise ValueError(f"{where} should be a readable JSON file: {error}") from error
-        return cls.from_fields(values, where=where)
-
     @property
     def digest(self) -> str:
         """The first 16 hex digits of a SHA-256 over the template: equal digests render equal prompts."""
@@ -171,26 +135,21 @@ class PromptTemplate:
 
         ``first_index`` is the place of ``passages[0]`` in the row, if they are not all of the row's passages.
         """
-        page = PromptPage()
-        page.write(self.preamble)
-        regions = []
+        parts: list[PromptPart] = [(self.preamble, None)]
         for index, passage in enumerate(passages, first_index):
-            values = {"text": passage.text, "index": str(index + 1), "title": passage.title or ""}
-            ranges = _write_format(page, self.titled_passage if passage.title else self.passage, values)
-            shown = [(name, *ranges[name]) for name in ranges if name != "index"]
-            regions += [TextRegion(index, name == "title", start, end) for name, start, end in shown if start < end]
-        question_range = _write_format(page, self.question, {"question": question})["question"]
-        return RenderedPrompt(page.text, tuple(regions), *question_range)
+            title = (passage.title or "", (index, True))
+            values = {"text": (passage.text, (index, False)), "title": title, "index": (str(index + 1), None)}
+            parts += _filled(self.titled_passage if passage.title else self.passage, values)
+        parts += _filled(self.question, {"question": (question, QUESTION)})
+        return RenderedPrompt.of_parts(parts)
 
 
-def _write_format(page: PromptPage, text: str, values: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """Append a format with its fields filled in; the range of each field, in order of appearance."""
-    ranges: dict[str, tuple[int, int]] = {}
+def _filled(text: str, values: Mapping[str, PromptPart]) -> Iterator[PromptPart]:
+    """What stands in a format, with its fields filled in."""
     for literal, name in _parse_format(text):
-        page.write(literal)
+        yield literal, None
         if name is not None:
-            ranges[name] = page.write(values[name])
-    return ranges
+            yield values[name]
 
 
 @lru_cache(maxsize=64)
@@ -235,17 +194,6 @@ _NAMED_TEMPLATES = {PLAIN: PLAIN_TEMPLATE, PAPER: PAPER_TEMPLATE}
 _JINJA_SUFFIXES = (".jinja", ".jinja2", ".j2")
 
 
-class Template(Protocol):
-    """What renders prompts."""
-
-    @property
-    def digest(self) -> str:
-        """Equal digests render equal prompts."""
-
-    def render(self, *, question: str, passages: Sequence[Passage], first_index: int = 0) -> RenderedPrompt:
-        """The prompt, up to where the answer begins."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChosenTemplate:
     """A template under the name by which it was chosen: "model" for the model directory's own, or the file's name.
@@ -254,7 +202,7 @@ class ChosenTemplate:
     """
 
     name: str
-    template: Template
+    template: PromptTemplate | JinjaTemplate
     add_special_tokens: bool | None = None
 
 
@@ -279,8 +227,12 @@ def choose_template(
     if file.name.lower().endswith(_JINJA_SUFFIXES):
         from attribeam.attribution.prompts.jinja_template import JinjaTemplate  # it builds on this module
 
-        return ChosenTemplate(file.name, JinjaTemplate.from_text(file.text, where=where))
-    return ChosenTemplate(file.name, PromptTemplate.from_text(file.text, where=where))
+        return ChosenTemplate(file.name, JinjaTemplate(file.text, where))
+    try:
+        values = from_json(file.text)
+    except ValueError as error:
+        raise ValueError(f"{where} should be a readable JSON file: {error}") from error
+    return ChosenTemplate(file.name, PromptTemplate.from_fields(values, where=where))
 
 
 USER_MESSAGE = PromptTemplate(question="Question: {question}")

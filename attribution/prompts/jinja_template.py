@@ -18,17 +18,14 @@ import jinja2
 from jinja2.nodes import Getattr, Name
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from attribeam.attribution.prompts import PromptPage, RenderedPrompt, TextRegion
+from attribeam.attribution.prompts import QUESTION, PromptPart, RenderedPrompt
 from attribeam.schemas import Passage, Reason, RowFault
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-    extensions=["jinja2.ext.loopcontrols"],
+    trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, extensions=["jinja2.ext.loopcontrols"]
 )
 _FAILURES = (
     jinja2.TemplateError,
@@ -111,40 +108,39 @@ class JinjaTemplate:
     """A template that gets ``passages``, each with ``title``, ``text`` and ``index``, and the ``question``.
 
     It runs in Jinja's sandbox, without the newline at the end of its file. The answer follows directly. ``where``
-    begins the messages.
-
-    Raises:
-        ValueError: if it is not a Jinja template, or does not show the texts of a sample row unchanged.
+    begins the messages. Raises ``ValueError`` if it is not a Jinja template, or does not show the texts of a sample row
+    unchanged.
     """
 
     source: str
     where: str = field(default="the prompt template", compare=False)
 
     def __post_init__(self) -> None:
+        try:
+            self._check()
+        except ValueError as error:
+            detail = error.detail if isinstance(error, RenderError) else ""
+            raise ValueError(f"{self.where}: {error}{detail}") from error
+        except MemoryError:
+            raise ValueError(f"{self.where}: {_TOO_LARGE}, for a sample row; make it smaller") from None
+
+    def _check(self) -> None:
+        if _OPEN in self.source or _CLOSE in self.source:
+            raise ValueError("it should hold no U+FDD0 and no U+FDD1, which stand for texts")
+        try:
+            parsed = _ENVIRONMENT.parse(self.source)
+        except jinja2.TemplateSyntaxError as error:
+            raise ValueError(f"line {error.lineno}: {error.message}") from error
+        except RecursionError as error:
+            raise ValueError("it should nest less deeply") from error
         counters = {"index", "index0", "revindex", "revindex0"}
-        for node in _parsed(self.source).find_all(Getattr):
+        for node in parsed.find_all(Getattr):
             if isinstance(node.node, Name) and node.node.name == "loop" and node.attr in counters:
                 raise ValueError(
                     f"line {node.lineno}: loop.{node.attr} should be passage.index: a window shows some passages only"
                 )
         for passages in ([_PROBE, Passage("Untitled.")], [Passage("Untitled.")], [_PROBE]):
-            try:
-                self._checked_render(_PROBE.text[:40], passages, first_index=3)
-            except RenderError as error:
-                raise ValueError(f"{error}{error.detail}") from error
-            except MemoryError:
-                raise ValueError(f"{_TOO_LARGE}, for a sample row; make it smaller") from None
-
-    @classmethod
-    def from_text(cls, text: str, *, where: str) -> JinjaTemplate:
-        """The template that a file holds.
-
-        Raises ``ValueError`` if it is no valid template; the message begins with ``where``.
-        """
-        try:
-            return cls(text, where)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
+            self._checked_render(_PROBE.text[:40], passages, first_index=3)
 
     @property
     def digest(self) -> str:
@@ -172,32 +168,18 @@ class JinjaTemplate:
         return prompt
 
 
-def _parsed(source: str) -> jinja2.nodes.Template:
-    if _OPEN in source or _CLOSE in source:
-        raise ValueError("it should hold no U+FDD0 and no U+FDD1, which stand for texts")
-    try:
-        return _ENVIRONMENT.parse(source)
-    except jinja2.TemplateSyntaxError as error:
-        raise ValueError(f"line {error.lineno}: {error.message}") from error
-    except RecursionError as error:
-        raise ValueError("it should nest less deeply") from error
-
-
 def _put_texts(marked: str, texts: Sequence[str], first_index: int) -> RenderedPrompt:
     """The page with each mark replaced by the text of its number."""
-    page = PromptPage()
     pieces = _MARK.split(marked)
-    page.write(pieces[0])
-    ranges: dict[int, tuple[int, int]] = {}
-    for number, literal in zip(map(int, pieces[1::2]), pieces[2::2], strict=True):
-        if number in ranges:
-            raise ValueError(f"it should {_REQUEST}, but repeats one")
-        ranges[number] = page.write(texts[number])
-        page.write(literal)
-    titles = set(range(0, len(texts) - 1, 2))
-    missing = {number for number, text in enumerate(texts) if text} - titles - set(ranges)
-    if missing or not {_OPEN, _CLOSE}.isdisjoint("".join(pieces[::2])):
+    literals, numbers = pieces[::2], [int(number) for number in pieces[1::2]]
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"it should {_REQUEST}, but repeats one")
+    titles = range(0, len(texts) - 1, 2)
+    missing = {number for number, text in enumerate(texts) if text}.difference(titles, numbers)
+    if missing or any(number >= len(texts) for number in numbers) or not {_OPEN, _CLOSE}.isdisjoint("".join(literals)):
         raise ValueError(f"it should {_REQUEST}, but leaves one out or changes it")
-    question = ranges.pop(len(texts) - 1, (0, 0))
-    regions = [TextRegion(first_index + number // 2, number % 2 == 0, *ranges[number]) for number in ranges]
-    return RenderedPrompt(page.text, tuple(regions), *question)
+    parts: list[PromptPart] = [(literals[0], None)]
+    for number, literal in zip(numbers, literals[1:], strict=True):
+        key = QUESTION if number == len(texts) - 1 else (first_index + number // 2, number % 2 == 0)
+        parts += [(texts[number], key), (literal, None)]
+    return RenderedPrompt.of_parts(parts)

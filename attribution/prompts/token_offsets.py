@@ -27,13 +27,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import AddedToken, Tokenizer
 
-from attribeam.attribution.prompts import RenderedPrompt
+from attribeam.attribution.prompts import QUESTION, RenderedPrompt, TextKey
 from attribeam.attribution.rows import EncodedRow, PassageWindow, TokenAttribution
 from attribeam.schemas import Reason, RowFault
 
@@ -76,8 +76,14 @@ class PageTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self._add_special_tokens = add_special_tokens
-        self._whole_words = tuple(token.content for token in specials.values() if _is_one_piece(tokenizer, token))
-        longest_first = sorted((token.content for token in specials.values()), key=len, reverse=True)
+        texts = [token.content for token in specials.values()]
+        # those that the vocabulary itself holds and finds in plain text, as in Unigram models
+        self._whole_words = tuple(
+            text
+            for text in texts
+            if len(text) > 2 and tokenizer.token_to_id(text) in tokenizer.encode(text, add_special_tokens=False).ids
+        )
+        longest_first = sorted(texts, key=len, reverse=True)
         special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
         self._specials_in = lru_cache(4096)(lambda literal: [match.span() for match in special.finditer(literal)])
         self._anchors = {token.content: f"{_ANCHOR_OPEN}{id_}{_ANCHOR_CLOSE}" for id_, token in specials.items()}
@@ -135,14 +141,6 @@ class PageTokenizer:
         return text
 
 
-def _is_one_piece(tokenizer: Tokenizer, special: AddedToken) -> bool:
-    """True if the vocabulary itself holds the special token and finds it in plain text, as in Unigram models."""
-    content = special.content
-    return (
-        len(content) > 2 and tokenizer.token_to_id(content) in tokenizer.encode(content, add_special_tokens=False).ids
-    )
-
-
 _WHITE_SPACE = np.array([chr(code).isspace() for code in range(0x3001)])
 
 
@@ -187,10 +185,8 @@ def _column_places(
     token_ends = np.where(covered, ends, offsets[:, 1])
     token_starts = np.where(token_starts < token_ends, token_starts, token_ends - 1)  # trimmed by the tokenizer
     table = np.array(
-        [(region.char_start, region.char_end, region.passage_index, region.in_title) for region in prompt.regions],
-        dtype=np.int64,
-    ).reshape(-1, 4)
-    table = np.vstack([table, [0, 0, -1, 0]])  # the last row is for what lies in no region
+        [*((*chars, *key) for key, chars in prompt.texts.items() if key != QUESTION), (0, 0, *QUESTION)], dtype=np.int64
+    )  # the last row is for what lies in no passage
     index = np.searchsorted(table[:-1, 1], token_starts, side="right")
     inside = (index < len(table) - 1) & (table[index, 0] < token_ends)
     index = np.where(inside, index, len(table) - 1)
@@ -277,8 +273,10 @@ def _too_long_fault(row: EncodedRow, passage: str, max_tokens: int) -> RowFault:
 
 def _joined_row(prompt: RenderedPrompt, windows: Sequence[EncodedPrompt]) -> EncodedRow:
     """One row over the columns of all windows; the answer's tokens are those of any window."""
-    first = windows[0].row
-    if len({_response_bytes(window.row) for window in windows}) > 1:
+    rows = [window.row for window in windows]
+    first, answers = rows[0], [row.token_ids[row.prompt_length :] for row in rows]
+    chars = [(row.response_char_start, row.response_char_end) for row in rows]
+    if len({np.concatenate([ids, *ranges]).tobytes() for ids, ranges in zip(answers, chars, strict=True)}) > 1:
         raise RowFault(
             Reason.TOO_MANY_TOKENS,
             "the answer of a row longer than the model's context should have the same tokens in every window, has "
@@ -286,31 +284,13 @@ def _joined_row(prompt: RenderedPrompt, windows: Sequence[EncodedPrompt]) -> Enc
         )
     keys = np.concatenate([_column_keys(window, prompt) for window in windows])
     _, chosen, columns = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    starts = np.cumsum([0, *(window.row.prompt_length for window in windows)])
-    parts = [
-        PassageWindow(window.row, columns.reshape(-1)[start : start + window.row.prompt_length].astype(np.int32))
-        for window, start in zip(windows, starts, strict=False)
-    ]
-
-    def gather(name: str) -> npt.NDArray[Any]:
-        arrays = [getattr(window.row, name)[: window.row.prompt_length] for window in windows]
-        return np.concatenate(arrays)[chosen]
-
-    return replace(
-        first,
-        token_ids=np.concatenate([gather("token_ids"), first.token_ids[first.prompt_length :]]),
-        prompt_length=len(chosen),
-        column_passage=gather("column_passage"),
-        column_in_title=gather("column_in_title"),
-        column_char_start=gather("column_char_start"),
-        column_char_end=gather("column_char_end"),
-        windows=tuple(parts),
-    )
-
-
-def _response_bytes(row: EncodedRow) -> bytes:
-    response = row.token_ids[row.prompt_length :], row.response_char_start, row.response_char_end
-    return np.concatenate(response).tobytes()
+    own_columns = np.split(columns.reshape(-1).astype(np.int32), np.cumsum([row.prompt_length for row in rows])[:-1])
+    names = ("token_ids", "column_passage", "column_in_title", "column_char_start", "column_char_end")
+    parts = {name: [getattr(row, name)[: row.prompt_length] for row in rows] for name in names}
+    joined = {name: np.concatenate(of_rows)[chosen] for name, of_rows in parts.items()}
+    joined["token_ids"] = np.concatenate([joined["token_ids"], answers[0]])
+    pairs = zip(rows, own_columns, strict=True)
+    return replace(first, **joined, prompt_length=len(chosen), windows=tuple(PassageWindow(*pair) for pair in pairs))
 
 
 def _column_keys(window: EncodedPrompt, whole: RenderedPrompt) -> _Ints:
@@ -328,9 +308,7 @@ def _column_keys(window: EncodedPrompt, whole: RenderedPrompt) -> _Ints:
     return np.stack([firsts, lasts, numbers - np.maximum.accumulate(np.where(begins, numbers, 0))], axis=1)
 
 
-_Key = tuple[int, bool]
-_QUESTION: _Key = (-1, False)
-_END: _Key = (-2, False)
+_END: TextKey = (-2, False)
 
 
 def places_on_whole_page(window: RenderedPrompt, whole: RenderedPrompt) -> _Ints:
@@ -338,7 +316,7 @@ def places_on_whole_page(window: RenderedPrompt, whole: RenderedPrompt) -> _Ints
 
     A code point of the template that the whole page does not have gets the place of the one before it, or -1.
     """
-    targets = _texts(whole)
+    targets = _with_end(whole)
     behind, ahead = {}, {}  # what the template wrote on the whole page behind each text, and what before it
     last_key, last_end = _END, 0
     for key, (start, end) in targets.items():
@@ -346,7 +324,7 @@ def places_on_whole_page(window: RenderedPrompt, whole: RenderedPrompt) -> _Ints
         last_key, last_end = key, end
     positions = np.empty(len(window.text), dtype=np.int64)
     last_key, last_end = _END, 0
-    for key, (start, end) in _texts(window).items():
+    for key, (start, end) in _with_end(window).items():
         literal = window.text[last_end:start]
         positions[last_end:start] = _literal_places(literal, whole.text, behind[last_key], ahead[key])
         positions[start:end] = np.arange(*targets[key])
@@ -354,13 +332,9 @@ def places_on_whole_page(window: RenderedPrompt, whole: RenderedPrompt) -> _Ints
     return np.maximum.accumulate(positions)
 
 
-def _texts(prompt: RenderedPrompt) -> dict[_Key, _Range]:
-    """The range of every text, title and question, in their order on the page, and the empty one at its end."""
-    texts = {(region.passage_index, region.in_title): (region.char_start, region.char_end) for region in prompt.regions}
-    if prompt.question_char_start < prompt.question_char_end:
-        texts[_QUESTION] = (prompt.question_char_start, prompt.question_char_end)
-    ordered = dict(sorted(texts.items(), key=lambda item: item[1]))
-    return {**ordered, _END: (len(prompt.text), len(prompt.text))}
+def _with_end(prompt: RenderedPrompt) -> dict[TextKey, _Range]:
+    """The range of every text, and the empty one at the end of the page."""
+    return {**prompt.texts, _END: (len(prompt.text), len(prompt.text))}
 
 
 def _literal_places(literal: str, whole: str, behind: _Range, ahead: _Range) -> _Ints:

@@ -16,8 +16,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, PreTrai
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.capture import try_model
-from attribeam.attribution.language_models import LanguageModel, load_causal_weights
-from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.language_models import Decoder, LanguageModel, load_causal_weights
 from attribeam.attribution.models import BUNDLED_MODEL, CAPTURE_IMPLEMENTATION
 from attribeam.attribution.models.model_directory import (
     AttributionConfig,
@@ -28,7 +27,7 @@ from attribeam.attribution.models.model_directory import (
     read_model_directory,
     without_layers_above,
 )
-from attribeam.attribution.models.precision import choose_device, choose_dtype, keep_weights_as_loaded
+from attribeam.attribution.models.precision import keep_weights_as_loaded
 from attribeam.attribution.models.weight_loading import load_weights
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions
 
@@ -97,17 +96,13 @@ class NamedModel:
     def base(self, *, layers: int | None = None, implementation: str = "sdpa") -> PreTrainedModel:
         """The first ``layers`` layers, or all layers, without the language-model head."""
         directory = self._directory()
-        device = choose_device(self.device)
-        count = layers or len(configured_layer(directory).kinds)
-        model = load_weights(directory, layer=count, dtype=choose_dtype(directory, device), device=device)
+        model = load_weights(directory, layer=layers or len(configured_layer(directory).kinds))
         model.set_attn_implementation(implementation)
         return model
 
     def causal(self, *, implementation: str = "sdpa") -> PreTrainedModel:
         """All layers and the language-model head."""
-        directory = self._directory()
-        device = choose_device(self.device)
-        model = load_causal_weights(directory, dtype=choose_dtype(directory, device), device=device)
+        model = load_causal_weights(self._directory())
         model.set_attn_implementation(implementation)
         return model
 

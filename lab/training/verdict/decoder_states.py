@@ -7,23 +7,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from attribeam.attribution.language_models.decoder import read_answers
+from attribeam.attribution.language_models import Decoder, read_answers
 from attribeam.attribution.verdict.fitted_parts import AnswerStates
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import RunError
 from attribeam.schemas.files import new_file
 from lab.training.verdict.fitting import PROBE_SETS
 from lab.training.verdict.verdict_rows import VerdictRow
-
-if TYPE_CHECKING:
-    from attribeam.attribution.language_models.decoder import Decoder
 
 _ANSWERS_PER_BLOCK = 64
 

@@ -53,7 +53,7 @@ from lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table
 from lab.training.verdict.written_sets import written_sets
 
 if TYPE_CHECKING:
-    from attribeam.attribution.language_models.decoder import Decoder
+    from attribeam.attribution.language_models import Decoder
 
 _PROBE_SHARE = 0.5
 _FEWEST = 5
@@ -143,7 +143,7 @@ def _is_word(piece: str) -> bool:
 
 
 def _decoder(args: argparse.Namespace) -> Decoder:
-    from attribeam.attribution.language_models.decoder import Decoder
+    from attribeam.attribution.language_models import Decoder
 
     options = ModelOptions(model=args.decoder, dtype=args.decoder_dtype, quantization=args.decoder_quantization)
     return Decoder.from_pretrained(options, layer=args.decoder_layer, threads=args.threads)

@@ -43,8 +43,8 @@ from transformers.models.granite_swa import modeling_granite_swa
 from transformers.models.granitemoe_swa import modeling_granitemoe_swa
 
 from attribeam.attribution.attention.attention_model import AttentionModel
-from attribeam.attribution.attention.batching import RowLayout
-from attribeam.attribution.attention.capture import capture_attention, capturing, choose_layout, observing
+from attribeam.attribution.attention.batching import RowLayout, choose_layout
+from attribeam.attribution.attention.capture import capture_attention, capturing, observing
 from attribeam.attribution.attention.end_to_end_attention import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.reduction import Capture, RowRequest
 from attribeam.attribution.models.model_directory import choose_layer, layer_types
@@ -343,7 +343,7 @@ def in_common(first, second):
 
 @pytest.mark.parametrize("error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError])
 def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(directories, error):
-    def fails(_):
+    def fails():
         raise error("its code wants one row below the other")
 
     network = layout_load(directories["llama"]).network
@@ -370,7 +370,7 @@ def test_context_shorter_than_a_sample_row_is_refused_with_both_lengths(tmp_path
 
 
 def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories):
-    def fails(_):
+    def fails():
         raise torch.OutOfMemoryError("out of memory")
 
     network = layout_load(directories["llama"]).network

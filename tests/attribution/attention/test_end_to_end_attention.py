@@ -37,12 +37,12 @@ from attribeam.attribution.attention.end_to_end_attention import (
     EndToEndRows,
     blocked_attention,
     end_to_end_attention,
+    kernel_of,
     local_attention,
     row_by_row_attention,
     runs_blocked,
     runs_varlen,
     varlen_attention,
-    varlen_kernels,
 )
 from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
 from attribeam.attribution.models.model_directory import rope_border
@@ -246,11 +246,11 @@ def kernel(request, monkeypatch):
     package.flash_attn_varlen_func = flash_attn_varlen_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(varlen, "varlen_attn", torch_kernel)
-    found = lambda *_: (request.param,)  # noqa: E731
-    monkeypatch.setattr(module, "varlen_kernels", found)
+    monkeypatch.setattr(module, "kernel_of", lambda *_: request.param)
     return str(request.param)
 
 
+GPU = torch.device("cuda:0")
 RULES = [
     *(AttentionRule(causal=causal, reach=reach, scaling=0.3) for causal in (True, False) for reach in (None, 4, 70)),
     AttentionRule(causal=True, reach=5, scaling=0.3, softcap=2.0),
@@ -287,9 +287,9 @@ def test_heads_that_no_kernel_takes_are_left_to_others(kernel):
 def gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
     monkeypatch.setattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
-    varlen_kernels.cache_clear()
+    kernel_of.cache_clear()
     yield
-    varlen_kernels.cache_clear()
+    kernel_of.cache_clear()
 
 
 @pytest.mark.usefixtures("gpu_that_is_not_there")
@@ -307,7 +307,7 @@ def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(file, content, t
     (tmp_path / file).write_text(content, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
-    assert varlen_kernels(0, "cuda", torch.bfloat16) == (TORCH_VARLEN,)
+    assert kernel_of(GPU, torch.bfloat16) == TORCH_VARLEN
     assert told in caplog.text
 
 
@@ -317,8 +317,8 @@ def test_kernels_take_half_precision_only(monkeypatch):
     package.__spec__ = ModuleSpec("flash_attn", None)
     package.flash_attn_varlen_func = flash_attn_varlen_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
-    assert varlen_kernels(0, "cuda", torch.float16) == (FLASH_ATTN, TORCH_VARLEN)
-    assert varlen_kernels(0, "cuda", torch.float32) == ()
+    assert kernel_of(GPU, torch.float16) == FLASH_ATTN
+    assert kernel_of(GPU, torch.float32) is None
 
 
 LOCAL, FULL = "sliding_attention", "full_attention"

@@ -19,8 +19,7 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.hidden_states import layer_modules
-from attribeam.attribution.language_models import LanguageModel, NotCausalError, ablated_row
-from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.language_models import Decoder, LanguageModel, NotCausalError, ablated_row
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import weights_digest
 from attribeam.attribution.options import ModelOptions

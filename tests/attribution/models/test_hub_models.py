@@ -75,7 +75,7 @@ def test_cached_model_without_its_weights_says_so_offline(cache):
     (folder / "model.safetensors").unlink()
     directory = read_model_directory(ModelOptions(model=NAME))
     with pytest.raises(ModelLoadError, match="should have its weights in safetensors files"):
-        load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
+        load_weights(directory, layer=2)
 
 
 def test_revision_of_a_local_model_is_refused(tmp_path):
@@ -108,7 +108,7 @@ def test_of_a_hub_model_only_files_with_needed_layers_are_fetched(hub):
     directory = read_model_directory(ModelOptions(model=NAME))
     folder = Path(directory.location)
     assert not list(folder.glob("*.safetensors"))
-    load_weights(directory, layer=1, dtype=torch.float32, device=CPU)
+    load_weights(directory, layer=1)
     fetched = {path.name for path in folder.glob("*.safetensors")}
     assert 0 < len(fetched) < len(list(origin.glob("*.safetensors")))
     assert [(one["revision"], set(one["patterns"]) == fetched) for one in asked] == [(None, False), (COMMIT, True)]
@@ -164,4 +164,4 @@ def test_partly_cached_model_that_suffices_is_used_where_the_hub_is_out_of_reach
     monkeypatch.setattr(huggingface_hub, "snapshot_download", incomplete)
     directory = read_model_directory(ModelOptions(model=NAME))
     assert directory.commit == COMMIT
-    load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
+    load_weights(directory, layer=2)

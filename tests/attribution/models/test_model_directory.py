@@ -47,8 +47,8 @@ from attribeam.attribution.models.model_directory import (
     check_position_embeddings,
     choose_layer,
     layer_types,
+    load_fast_tokenizer,
     load_row_encoder,
-    load_tokenizer,
     model_context,
     read_model_directory,
     without_layers_above,
@@ -69,7 +69,7 @@ def options(directory):
 
 
 def load(directory, layer=3):
-    return load_weights(read_model_directory(options(directory)), layer=layer, dtype=torch.float32, device=CPU)
+    return load_weights(read_model_directory(options(directory)), layer=layer)
 
 
 def test_only_the_layers_up_to_the_captured_one_are_loaded(tmp_path):
@@ -113,7 +113,7 @@ def test_error_of_a_device_is_told_without_its_advice_to_programmers(monkeypatch
 def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path):
     path = save_tiny_model(tmp_path) / "tokenizer.json"
     edit_json(path, truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0})
-    loaded = load_tokenizer(read_model_directory(options(tmp_path)))
+    loaded = load_fast_tokenizer(read_model_directory(options(tmp_path))).backend_tokenizer
     assert len(loaded.encode("The lighthouse at Brigg Point.").ids) > 4
 
 
@@ -197,7 +197,7 @@ def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path, monkeypa
     edit_json(save_tiny_model(tmp_path) / "config.json", _attn_implementation=KERNEL)
     directory = read_model_directory(options(tmp_path))
     weight_groups(directory.config, 2)
-    load_causal_weights(directory, dtype=torch.float32, device=torch.device("cpu"))
+    load_causal_weights(directory)
 
 
 CONFIGURATION = """

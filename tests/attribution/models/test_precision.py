@@ -296,7 +296,7 @@ def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(en
 @pytest.mark.parametrize(("kind", "layer"), [(Quantization.NF4, Linear4bit), (Quantization.INT8, Linear8bitLt)])
 def test_language_model_is_quantised_but_for_its_head(directory, kind, layer):
     options = ModelOptions(model=str(directory), device="cpu", quantization=kind)
-    model = load_causal_weights(read_model_directory(options), dtype=torch.float32, device=torch.device("cpu"))
+    model = load_causal_weights(read_model_directory(options))
     assert isinstance(model.model.layers[3].mlp.up_proj, layer)
     assert type(model.lm_head) is torch.nn.Linear
     scores = model(input_ids=torch.arange(9)[None]).logits

@@ -56,7 +56,7 @@ CPU = torch.device("cpu")
 
 def load(directory, layer):
     options = ModelOptions(model=str(directory))
-    return load_weights(read_model_directory(options), layer=layer, dtype=torch.float32, device=CPU)
+    return load_weights(read_model_directory(options), layer=layer)
 
 
 def save_in_shards(directory):
@@ -266,7 +266,7 @@ def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(dtype, quantization,
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_every_weight_that_is_loaded_is_counted_once(kind, tmp_path):
     directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path, kind))))
-    model = load_weights(directory, layer=3, dtype=torch.float32, device=CPU)
+    model = load_weights(directory, layer=3)
     loaded = sum(parameter.nbytes for parameter in model.parameters())
     assert total_size(weight_groups(directory.config, 3), torch.float32, Quantization.NONE) == loaded
 
@@ -284,7 +284,7 @@ def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(tmp
     with pytest.raises(
         ModelLoadError, match=r"need 16\.16 GB .*, but cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
     ):
-        load_weights(directory, layer=15, dtype=torch.float32, device=CPU)
+        load_weights(directory, layer=15)
 
 
 def _proc(tmp_path, monkeypatch, *, limit):
@@ -328,7 +328,7 @@ def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path, monkeypatch):
     directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
     monkeypatch.setattr(weight_loading.AutoModel, "from_pretrained", run_out)
     with pytest.raises(ModelLoadError, match="does not fit into the free memory of its device; try --quantization nf4"):
-        load_weights(directory, layer=2, dtype=torch.float32, device=CPU)
+        load_weights(directory, layer=2)
 
 
 NO_HUGE_PAGES = 41

@@ -15,6 +15,7 @@ from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.prompts import (
     PAPER_TEMPLATE,
     PLAIN_TEMPLATE,
+    QUESTION,
     USER_MESSAGE,
     ChosenTemplate,
     PromptTemplate,
@@ -32,16 +33,13 @@ passages = st.lists(st.builds(Passage, text=texts, title=st.none() | texts), max
 
 def check_ranges(prompt, question, passages, first_index=0):
     """Every range holds its text, and everything that has a text has its range."""
-    for region in prompt.regions:
-        passage = passages[region.passage_index - first_index]
-        expected = passage.title if region.in_title else passage.text
-        assert prompt.text[region.char_start : region.char_end] == expected
-    assert prompt.text[prompt.question_char_start : prompt.question_char_end] == question
-    places = [place for region in prompt.regions for place in (region.char_start, region.char_end)]
+    numbered = list(enumerate(passages, first_index))
+    titles = {(index, True): one.title for index, one in numbered if one.title}
+    expected = titles | {(index, False): one.text for index, one in numbered if one.text}
+    expected |= {QUESTION: question} if question else {}
+    assert {key: prompt.text[slice(*chars)] for key, chars in prompt.texts.items()} == expected
+    places = [place for chars in prompt.texts.values() for place in chars]
     assert places == sorted(places)
-    shown = {(region.passage_index - first_index, region.in_title) for region in prompt.regions}
-    titles = {(i, True) for i, one in enumerate(passages) if one.title}
-    assert shown == titles | {(i, False) for i, one in enumerate(passages) if one.text}
 
 
 @given(question=texts, passages=passages)
@@ -77,7 +75,7 @@ def test_some_of_the_passages_keep_their_numbers_in_the_row():
     template = PromptTemplate(titled_passage="[{index}] {title}: {text}\n", passage="[{index}] {text}\n")
     prompt = template.render(question="q", passages=[Passage("d", "D"), Passage("e")], first_index=3)
     assert prompt.text.startswith("[4] D: d\n[5] e\n")
-    assert [region.passage_index for region in prompt.regions] == [3, 3, 4]
+    assert list(prompt.texts) == [(3, True), (3, False), (4, False), QUESTION]
 
 
 @given(question=texts, passages=passages)
@@ -85,7 +83,7 @@ def test_template_wrote_exactly_what_is_neither_text_nor_title_nor_question(ques
     template = PromptTemplate(preamble="{", titled_passage="({text}|{title})", passage="{index}{text}")
     prompt = template.render(question=question, passages=passages)
     literal = list(prompt.literal_ranges())
-    both = sorted([*prompt.data_ranges, *literal])
+    both = sorted([*prompt.texts.values(), *literal])
     assert [place for one in both for place in one] == sorted(place for one in both for place in one)
     assert sum(end - start for start, end in both) == len(prompt.text)
     written = "".join("(|)" if one.title else str(index) for index, one in enumerate(passages, 1))
@@ -284,6 +282,7 @@ def test_every_range_of_a_jinja_template_holds_its_text(question, passages):
         (looped("{{ p.text | e }}"), "changes it"), (looped("{{ p.text | replace('\r\n', ' ') }}"), "changes it"),
         (looped("{{ p.text }}{{ p.text }}"), "repeats one"), (looped("{{ p.title }}"), "leaves one out"),
         ("{{ question }}{{ passages[0].text }}", "leaves one out"),
+        (looped("{{ p.text }}") + '{{ "\\ufdd0" }}99{{ "\\ufdd1" }}', "changes it"),
         ("{% for p in passages %}{{ p.text }}{% endfor %}", "leaves one out"),
         (looped("{{ p.text }}") + "{{ question }}", "repeats one"),
         (looped("{{ p.text }}{{ answer }}"), "'answer' is undefined"), (looped("{{ p.text }}{{ p.body }}"), "'body'"),

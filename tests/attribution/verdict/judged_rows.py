@@ -12,7 +12,7 @@ import numpy as np
 from tests.attribution.trees import bundled_parser
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
-from attribeam.attribution.language_models.decoder import Decoder
+from attribeam.attribution.language_models import Decoder
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.verdict.claim_reader import READER_FILES

@@ -23,7 +23,7 @@ from tests.attribution.verdict.judged_rows import (
 from transformers import AutoModel, PreTrainedModel
 
 from attribeam.attribution.attributor import Attributor
-from attribeam.attribution.language_models.decoder import Decoder, DecoderReader, read_answers
+from attribeam.attribution.language_models import Decoder, DecoderReader, read_answers
 from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.option_declaration import VERDICT_FILE
