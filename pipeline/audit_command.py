@@ -15,7 +15,7 @@ from attribeam.pipeline.audit_options import LOCAL, RunOptions, add_audit_argume
 from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.config_file import asked_console as asked_console
 from attribeam.pipeline.config_file import read_options
-from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.pipeline.metrics import choose_exporters
 from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.pipeline.worker_process import RESUME_HINT, is_disk_full, start_import_server
 from attribeam.report.messages import CommandParser, print_lines

@@ -13,8 +13,7 @@ from typing import Any, NoReturn, TextIO
 from tqdm import tqdm
 
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.metrics import RunMetrics
-from attribeam.pipeline.metrics_export import FinishedRun, metrics_fields
+from attribeam.pipeline.metrics import FinishedRun, RunMetrics, metrics_fields
 from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.report.audit_summary import MEASURED_ON, fitted_verdict
 from attribeam.report.messages import ConsoleKind, event_line, one_line, print_line, print_lines

@@ -29,7 +29,7 @@ from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunk_store import FOLDERS, ChunkAttempt, ChunkStore, read_attempt
 from attribeam.pipeline.console import print_outcome
 from attribeam.pipeline.input_plan import Chunk, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.metrics import FinishedRun
 from attribeam.pipeline.output_directory import OWN_FOLDERS, OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, finish_run
 from attribeam.pipeline.worker_pool import RowIsolation, WorkerPool, start_first_worker

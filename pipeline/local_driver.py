@@ -28,7 +28,7 @@ from attribeam.pipeline.input_plan import (
     make_plan,
     part_of,
 )
-from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.metrics import FinishedRun
 from attribeam.pipeline.model_workers import plan_model_workers, with_auto_dtype
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, end_status, finish_run

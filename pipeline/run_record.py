@@ -15,8 +15,15 @@ from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunk_store import ChunkStore
 from attribeam.pipeline.console import Progress, choose_progress
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan
-from attribeam.pipeline.metrics import GateVerdict, RunMetrics, judge_gates, sum_evidence
-from attribeam.pipeline.metrics_export import FinishedRun, metrics_json, prometheus_text
+from attribeam.pipeline.metrics import (
+    FinishedRun,
+    GateVerdict,
+    RunMetrics,
+    judge_gates,
+    metrics_json,
+    prometheus_text,
+    sum_evidence,
+)
 from attribeam.pipeline.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.report.audit_directory import RUN_MANIFEST, AuditDirectory
 from attribeam.schemas.errors import RunError

@@ -41,7 +41,7 @@ from attribeam.report.audited_answer import (
 )
 from attribeam.report.messages import as_private_as, check_output, write_lines
 from attribeam.report.overview import Overview, disagreement, passage_names, read_overview, retrieved_passages
-from attribeam.schemas import VERDICTS, CharRange, EvidencePiece, SpanEvidence
+from attribeam.schemas import VERDICTS, CharRange, SpanEvidence
 
 DEFAULT_PAGE_ANSWERS = 1000
 MAX_ANSWER_BYTES = 16_000_000
@@ -51,6 +51,7 @@ _SCRIPTS = ("vendor/plot.js", "vendor/parquet.js", "assets/page.js")
 """The libraries, then the page's own script; ``vendor/make_bundles.sh`` makes all three."""
 _PLOT_STYLE = "vendor/plot_style.css"
 """Observable Plot adds a style element with this text to every drawing."""
+_PLOTS = ("timeline", "masses", "support_scores", "shares", "ranks")
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
@@ -87,9 +88,11 @@ def html_page(
     worklist = tuple(embedded_answers(audit, logs, overview.ranking.riskiest))
     embedded = _answers_json(worklist, comparison)
     problems = logs.problems(frozenset(overview.ranking.riskiest))
+    names = passage_names(answer.texts for answer in worklist if answer.texts is not None)
+    passages = overview.passages.result(retrieved_passages(logs), names)
     shown = {
         "answers": embedded.text,
-        "plots": _plots_json(overview, worklist, logs),
+        "plots": _compact_json({**{name: getattr(overview, name) for name in _PLOTS}, "passages": passages}),
         "dead letters": _compact_json(embedded_dead_letters(audit)),
     }
     for name, written in shown.items():
@@ -168,8 +171,7 @@ def _notes(
         changed = "" if previous is None else ", and those that changed most"
         yield (
             f"The worklist holds the {embedded.answer_count:,} riskiest of {overview.ranking.answer_count:,} answers"
-            f"{changed}. "
-            "The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
+            f"{changed}. The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
             "and “attribeam show RECORD_ID” prints any."
         )
     if problems:
@@ -215,13 +217,6 @@ def _answers_json(answers: Sequence[EmbeddedAnswer], comparison: AuditComparison
     return _AnswersJson(f"[{','.join(items)}]", len(items), with_text_count)
 
 
-def _plots_json(overview: Overview, worklist: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> str:
-    names = passage_names(answer.texts for answer in worklist if answer.texts is not None)
-    plots = ("timeline", "masses", "support_scores", "shares", "ranks")
-    passages = overview.passages.result(retrieved_passages(logs), names)
-    return _compact_json({**{name: getattr(overview, name) for name in plots}, "passages": passages})
-
-
 def _compact_json(value: object) -> str:
     """JSON without white space or anything that an HTML parser takes for markup: ``<``, ``>`` and ``&`` are escaped."""
     text = json.dumps(value, default=asdict, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -264,7 +259,10 @@ def _earlier_json(then: EmbeddedAnswer | None) -> dict[str, object] | None:
 
 
 def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
-    """``claim`` is the position of the span's claim among the spans of its answer, None where there is no claim."""
+    """``claim`` is the position of the span's claim among the spans of its answer, None where there is no claim.
+
+    Evidence is passage, 1 for its title or 0 for its text, range and score; then id and text if the page lacks them.
+    """
     claim = span.span_index if span.is_claim else span.claim_index
     return {
         "index": span.span_index,
@@ -272,7 +270,13 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
         "at": _range_json(span.chars),
         "text": None if with_texts else span.text,
         "fact": [_range_json(chars) for chars in span.atomic_fact],
-        "evidence": [_piece_json(piece, with_texts=with_texts) for piece in span.evidence],
+        "evidence": [
+            (
+                *(piece.passage_index, int(piece.in_title), *_range_json(piece.chars), _rounded(piece.score, digits=3)),
+                *(() if with_texts else (piece.passage_id, piece.text)),
+            )
+            for piece in span.evidence
+        ],
         "scores": [_rounded(score, digits=3) for score in span.passage_scores],
         "top": span.top_passage_index,
         "margin": _rounded(span.margin),
@@ -290,12 +294,6 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
     }
 
 
-def _piece_json(piece: EvidencePiece, *, with_texts: bool) -> list[object]:
-    """Passage, 1 for its title or 0 for its text, range, score; then id and text if the page lacks the passages."""
-    position = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
-    return [*position, _rounded(piece.score, digits=3), *(() if with_texts else (piece.passage_id, piece.text))]
-
-
 def _range_json(chars: CharRange) -> list[int]:
     return [chars.char_start, chars.char_end]
 
@@ -307,24 +305,20 @@ def _rounded(value: float | None, *, digits: int = 6) -> float | None:
 
 def template(name: str) -> Template:
     """A page's template; what is put into it is escaped."""
-    loader = FileSystemLoader(_ROOM / "assets")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.loader = FileSystemLoader(_ROOM / "assets")
     return environment.get_template(name)
 
 
 def security_policy(*, styles: Iterable[str], scripts: Iterable[str] = ()) -> str:
     """Load nothing, and apply only these scripts and styles, by their SHA-256 hashes."""
-    return (
-        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
+    def hashes(texts: Iterable[str]) -> str:
+        digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+        return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
-def _hashes(texts: Iterable[str]) -> str:
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    own = f"script-src {hashes(scripts)}; style-src {hashes(styles)}"
+    return f"default-src 'none'; {own}; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @cache

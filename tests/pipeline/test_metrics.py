@@ -17,10 +17,11 @@ from attribeam.pipeline.metrics import (
     RiskTotals,
     RunMetrics,
     judge_gates,
+    metrics_json,
+    prometheus_text,
     quality_gate,
     sum_evidence,
 )
-from attribeam.pipeline.metrics_export import metrics_json, prometheus_text
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import ClaimKind, Support
 from attribeam.schemas.run_manifest import AuditCounts, CutPassages, RunStatus

@@ -10,7 +10,7 @@ from statistics import mean, stdev
 import pytest
 from tests.report.made_audit import FIRST_NIGHT, made_audit, made_history, made_night
 
-from attribeam.report.audit_history import (
+from attribeam.report.history_command import (
     DAMAGED,
     Alert,
     AuditEntry,
