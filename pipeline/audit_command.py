@@ -110,11 +110,9 @@ class Demo:
         """Add the options of ``attribeam demo``."""
         add = parser.add_argument
         add(
-            "--output",
-            default="attribeam-demo",
-            metavar="DIR",
+            "--output", default="attribeam-demo", metavar="DIR",
             help="directory for what is found (default: %(default)s)",
-        )
+        )  # fmt: skip
         add("--no-browser", action="store_true", help="name the page instead of opening it")
 
     @staticmethod

@@ -268,7 +268,7 @@ def read_settings(options: AuditOptions) -> AuditSettings:
 
     Raises ``UsageError`` if options contradict each other, say nothing to the method, or it cannot be used.
     """
-    method = _method(options)
+    method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
     resolve_method(method)
     read = options_read(method)
     for name, value in method.explicit().items():
@@ -299,10 +299,6 @@ def read_settings(options: AuditOptions) -> AuditSettings:
         ),
         threads=options.threads,
     )
-
-
-def _method(options: AuditOptions) -> MethodOptions:
-    return with_calibrated_mass(options.only(MethodOptions), model=options.model)
 
 
 def read_run_options(options: AuditOptions) -> RunOptions:
@@ -357,14 +353,14 @@ def _check_run(options: AuditOptions) -> None:
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
         )
+    _check_method_of_run(options)
+
+
+def _check_method_of_run(options: AuditOptions) -> None:
+    """Refuse gates on metrics that spans and method do not give, and a missing causal language model."""
     gates = [quality_gate(text) for text in options.fail_if]
     check_gates(gates, span_kinds=options.spans)
-    _check_method_of_run(options, gates)
-
-
-def _check_method_of_run(options: AuditOptions, gates: list[QualityGate]) -> None:
-    """Refuse gates on metrics that the method does not give, and a missing causal language model."""
-    settled = _method(options)
+    settled = with_calibrated_mass(options.only(MethodOptions), model=options.model)
     method = resolve_method(settled)
     judged = not settled.judges_by_mass or thresholds_of(method, settled, None) is not None
     for gate in gates:

@@ -118,7 +118,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
+    record = RunRecord(check, plan, settings, options, models=models, root=root, clock=clock)
     run = _DistributedRun(record, with_pinned_model(sent, models), given)
     manifest = record.run(run.run, run.committed)
     finished = finish_run(record, manifest)

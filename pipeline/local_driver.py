@@ -72,7 +72,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
                 pool.reused = ReusedAudit.checked(options.reuse, settings, plan.inputs)
             first, models = start_first_worker(pool)
             root = str(directory.root)
-            record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
+            record = RunRecord(check, plan, settings, options, models=models, root=root, clock=clock)
             run = _ChunkRun(record, pool, directory)
             manifest = record.run(lambda: run.run(first), run.give_up)
             pool.finish()

@@ -73,40 +73,20 @@ class RiskTotals:
         return sqrt(spread / (self.answers - 1) / self.answers)
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerTotals:
+class AnswerTally:
     """How claims lie in answers: claims of one answer stand or fall together, so they tell less than as many others.
+
+    It adds up batches in which the rows of an answer follow each other, the first of index 0.
 
     Attributes:
         answers: those that have a claim.
-        claims: claims, and those of each verdict, in the order of ``VERDICTS``.
-        products: sums over the answers of the products of these numbers, by their places.
+        claims: float64 [_COUNTED], claims, and those of each verdict, in the order of ``VERDICTS``.
+        products: float64 [_COUNTED, _COUNTED], sums over the answers of the products of these numbers.
     """
 
-    answers: int = 0
-    claims: tuple[float, ...] = (0.0,) * _COUNTED
-    products: tuple[tuple[float, ...], ...] = ((0.0,) * _COUNTED,) * _COUNTED
-
-    def share_error(self, support: Support) -> float | None:
-        """The standard error of the share of one verdict among the claims, of answers drawn by chance.
-
-        It is that of a ratio of two sums over answers (linearised); None for fewer than two answers.
-        """
-        if self.answers < 2:
-            return None
-        index = 1 + VERDICTS.index(support)
-        share = self.claims[index] / self.claims[0]
-        own, both, all_claims = self.products[index][index], self.products[index][0], self.products[0][0]
-        spread = max(own - 2 * share * both + share**2 * all_claims, 0.0)
-        return sqrt(spread * self.answers / (self.answers - 1)) / self.claims[0]
-
-
-class AnswerTally:
-    """Adds up ``AnswerTotals`` over batches in which the rows of an answer follow each other, the first of index 0."""
-
     def __init__(self) -> None:
+        self.answers, self.claims, self.products = 0, np.zeros(_COUNTED), np.zeros((_COUNTED, _COUNTED))
         self._open = np.zeros((1, _COUNTED))
-        self._claims, self._products, self._answers = np.zeros(_COUNTED), np.zeros((_COUNTED, _COUNTED)), 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add one batch; its last answer may go on in the next."""
@@ -120,16 +100,30 @@ class AnswerTally:
         self._finish(counts[:-1])
         self._open = counts[-1:]
 
-    def result(self) -> AnswerTotals:
+    def result(self) -> AnswerTally:
         """The sums so far, with the answer that is open."""
         self._finish(self._open)
         self._open = np.zeros_like(self._open)
-        return AnswerTotals(self._answers, tuple(self._claims.tolist()), tuple(map(tuple, self._products.tolist())))
+        return self
 
     def _finish(self, counts: npt.NDArray[np.float64]) -> None:
-        self._answers += int(np.count_nonzero(counts[:, 0]))
-        self._claims += counts.sum(axis=0)
-        self._products += counts.T @ counts
+        self.answers += int(np.count_nonzero(counts[:, 0]))
+        self.claims += counts.sum(axis=0)
+        self.products += counts.T @ counts
+
+    def share_error(self, support: Support) -> float | None:
+        """The standard error of the share of one verdict among the claims, of answers drawn by chance.
+
+        It is that of a ratio of two sums over answers (linearised); None for fewer than two answers.
+        """
+        if self.answers < 2:
+            return None
+        index = 1 + VERDICTS.index(support)
+        part, whole = float(self.claims[index]), float(self.claims[0])
+        own, both, all_claims = (float(self.products[pair]) for pair in ((index, index), (index, 0), (0, 0)))
+        share = part / whole
+        spread = max(own - 2 * share * both + share**2 * all_claims, 0.0)
+        return sqrt(spread * self.answers / (self.answers - 1)) / whole
 
 
 def _as_numpy(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
@@ -147,8 +141,8 @@ class EvidenceTotals:
         evidence_mass: sum of the claims' evidence masses, None if no claim has one.
         unmatched_spans, isolated_spans: claims with an unmatched value, and those whose whole evidence was isolated.
         groups: claims with a verdict by the values of ``generator`` and of each carried column that can be grouped.
-        cited_claims, agreeing_claims: claims with a citation, and those whose best passages include a cited one.
-        told_claims, attended_claims: claims whose words some passage sentences have, and those with evidence there.
+        citations: claims with a citation, and those whose best passages include a cited one.
+        words: claims whose words some passage sentences have, and those with evidence there.
         reasons, hows: unsupported claims by ``reason``, supported ones by ``how``.
         answered_at: the hour (UTC) at which half of the answers that have a time were given; None where none has one.
     """
@@ -159,12 +153,10 @@ class EvidenceTotals:
     unmatched_spans: int
     isolated_spans: int
     risks: RiskTotals = RiskTotals()
-    answers: AnswerTotals = AnswerTotals()
+    answers: AnswerTally = field(default_factory=AnswerTally)
     groups: tuple[ShareBy, ...] = field(default=())
-    cited_claims: int = 0
-    agreeing_claims: int = 0
-    told_claims: int = 0
-    attended_claims: int = 0
+    citations: AgreementTally = field(default_factory=partial(AgreementTally, "citation_agrees"))
+    words: AgreementTally = field(default_factory=partial(AgreementTally, "evidence_agrees"))
     reasons: Mapping[str, int] = field(default_factory=dict)
     hows: Mapping[str, int] = field(default_factory=dict)
     answered_at: datetime | None = None
@@ -213,10 +205,8 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
         risks=risks,
         answers=answers.result(),
         groups=tuple(tally.result() for tally in groups),
-        cited_claims=citations.told,
-        agreeing_claims=citations.agreeing,
-        told_claims=words.told,
-        attended_claims=words.agreeing,
+        citations=citations,
+        words=words,
         reasons=reasons,
         hows=hows,
         answered_at=ordered[middle] if ordered else None,
@@ -224,7 +214,6 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
 
 
 def _with_risks(risks: RiskTotals, firsts: pa.RecordBatch, threshold: float) -> RiskTotals:
-    """With the risks of the answers that have these first spans."""
     known = pc.drop_null(firsts["answer_risk"]).cast(pa.float64())
     return RiskTotals(
         risks.answers + len(known),
@@ -293,6 +282,19 @@ class RunMetrics:
         return RiskTotals() if self.evidence is None else self.evidence.risks
 
 
+class Unit(StrEnum):
+    """Units in the notation of OpenTelemetry (UCUM); names of ratios and seconds end in ``_ratio`` and ``_seconds``."""
+
+    NONE = ""
+    RATIO = "1"
+    SECONDS = "s"
+    ROWS = "{row}"
+    SPANS = "{span}"
+    CLAIMS = "{claim}"
+    TOKENS = "{token}"
+    SPEED = "{row}/s"
+
+
 _ValueOf = Callable[[RunMetrics], Value]
 
 
@@ -301,13 +303,13 @@ class Metric:
     """One metric of an audit; docs/nightly.md says what each is.
 
     Attributes:
-        unit: "rows", "claims", "spans", "tokens", "share" (0 to 1), "seconds" or "rows/s".
+        unit: that of a share, from 0 to 1, is ``RATIO``.
         of_run: describes the last run, not the audit, so the same command gives another value next time.
         error: its standard error, if one can be told.
     """
 
     name: str
-    unit: str
+    unit: Unit
     value: _ValueOf
     error: _ValueOf | None = None
     of_run: bool = False
@@ -340,56 +342,56 @@ def _claim_shares(support: Support) -> Iterator[Metric]:
         return share(run.spans_of_kind(kind, support), run.spans_of_kind(kind))
 
     error = _summed(lambda sums: sums.answers.share_error(support))
-    yield Metric(f"{support}_share", "share", lambda run: share(run.claims(support), run.counts.claim_count), error)
-    yield from (Metric(f"{support}_share.{kind}", "share", partial(of_kind, kind=kind)) for kind in SpanKind)
+    yield Metric(f"{support}_share", Unit.RATIO, lambda run: share(run.claims(support), run.counts.claim_count), error)
+    yield from (Metric(f"{support}_share.{kind}", Unit.RATIO, partial(of_kind, kind=kind)) for kind in SpanKind)
 
 
 _ALL = (
-    Metric("rows", "rows", lambda run: run.counts.rows),
-    Metric("audited_rows", "rows", lambda run: run.counts.audited),
-    Metric("dead_letters", "rows", lambda run: run.counts.dead_lettered),
+    Metric("rows", Unit.ROWS, lambda run: run.counts.rows),
+    Metric("audited_rows", Unit.ROWS, lambda run: run.counts.audited),
+    Metric("dead_letters", Unit.ROWS, lambda run: run.counts.dead_lettered),
     Metric(
-        "dead_letter_share", "share", lambda run: share(run.counts.dead_lettered, run.counts.rows),
+        "dead_letter_share", Unit.RATIO, lambda run: share(run.counts.dead_lettered, run.counts.rows),
         lambda run: _share_error(run.counts.dead_lettered, run.counts.rows),
     ),
-    *(Metric(f"dead_letters.{why}", "rows", partial(RunMetrics.dead_letters, reason=why)) for why in Reason),
-    Metric("spans", "spans", lambda run: run.counts.span_count),
-    Metric("claims", "claims", lambda run: run.counts.claim_count),
-    *(Metric(f"{of}_spans", "claims", partial(RunMetrics.claims, support=of)) for of in VERDICTS),
-    *(Metric(f"unsupported_spans.{why}", "claims", _counted("reasons", why)) for why in UnsupportedReason),
-    *(Metric(f"supported_spans.{how}", "claims", _counted("hows", how)) for how in SupportedHow),
-    Metric("not_calibrated_spans", "claims", lambda run: run.claims(Support.NOT_CALIBRATED)),
-    Metric("no_claim_spans", "spans", lambda run: run.claims(Support.NO_CLAIM)),
-    Metric("not_judged_spans", "spans", lambda run: run.counts.not_judged_count),
+    *(Metric(f"dead_letters.{why}", Unit.ROWS, partial(RunMetrics.dead_letters, reason=why)) for why in Reason),
+    Metric("spans", Unit.SPANS, lambda run: run.counts.span_count),
+    Metric("claims", Unit.CLAIMS, lambda run: run.counts.claim_count),
+    *(Metric(f"{of}_spans", Unit.CLAIMS, partial(RunMetrics.claims, support=of)) for of in VERDICTS),
+    *(Metric(f"unsupported_spans.{why}", Unit.CLAIMS, _counted("reasons", why)) for why in UnsupportedReason),
+    *(Metric(f"supported_spans.{how}", Unit.CLAIMS, _counted("hows", how)) for how in SupportedHow),
+    Metric("not_calibrated_spans", Unit.CLAIMS, lambda run: run.claims(Support.NOT_CALIBRATED)),
+    Metric("no_claim_spans", Unit.SPANS, lambda run: run.claims(Support.NO_CLAIM)),
+    Metric("not_judged_spans", Unit.SPANS, lambda run: run.counts.not_judged_count),
     Metric(
-        "not_judged_share", "share",
+        "not_judged_share", Unit.RATIO,
         lambda run: share(run.counts.not_judged_count, run.counts.not_judged_count + run.counts.claim_count),
     ),
     *chain.from_iterable(map(_claim_shares, VERDICTS)),
-    Metric("unsupported_claims_share", "share", lambda run: run.value("unsupported_share")),
-    Metric("refusals", "rows", lambda run: run.answers(AnswerKind.REFUSAL)),
-    Metric("partial_refusals", "rows", lambda run: run.answers(AnswerKind.PARTIAL)),
+    Metric("unsupported_claims_share", Unit.RATIO, lambda run: run.value("unsupported_share")),
+    Metric("refusals", Unit.ROWS, lambda run: run.answers(AnswerKind.REFUSAL)),
+    Metric("partial_refusals", Unit.ROWS, lambda run: run.answers(AnswerKind.PARTIAL)),
     Metric(
-        "mean_answer_risk", "share", lambda run: share(run.risks.risk, run.risks.answers),
+        "mean_answer_risk", Unit.RATIO, lambda run: share(run.risks.risk, run.risks.answers),
         lambda run: run.risks.mean_error,
     ),
     Metric(
-        "answers_at_risk", "share", lambda run: share(run.risks.at_risk, run.risks.answers),
+        "answers_at_risk", Unit.RATIO, lambda run: share(run.risks.at_risk, run.risks.answers),
         lambda run: _share_error(run.risks.at_risk, run.risks.answers),
     ),
-    Metric("cited_claims", "claims", _summed(lambda sums: sums.cited_claims)),
-    Metric("cited_share", "share", _summed(lambda sums: share(sums.cited_claims, sums.claims))),
-    Metric("citation_agreement", "share", _summed(lambda sums: share(sums.agreeing_claims, sums.cited_claims))),
-    Metric("evidence_agreement", "share", _summed(lambda sums: share(sums.attended_claims, sums.told_claims))),
-    Metric("unmatched_spans", "claims", _summed(lambda sums: sums.unmatched_spans)),
-    Metric("unmatched_share", "share", _summed(lambda sums: share(sums.unmatched_spans, sums.claims))),
-    Metric("isolated_spans", "claims", _summed(lambda sums: sums.isolated_spans)),
-    Metric("isolated_share", "share", _summed(lambda sums: share(sums.isolated_spans, sums.claims))),
-    Metric("evidence_mass_mean", "share", _summed(lambda sums: share(sums.evidence_mass, sums.claims))),
-    Metric("tokens", "tokens", lambda run: run.counts.tokens),
-    Metric("seconds", "seconds", lambda run: run.manifest.seconds, of_run=True),
-    Metric("load_seconds", "seconds", lambda run: run.manifest.load_seconds, of_run=True),
-    Metric("rows_per_second", "rows/s", lambda run: run.manifest.rows_per_second or None, of_run=True),
+    Metric("cited_claims", Unit.CLAIMS, _summed(lambda sums: sums.citations.told)),
+    Metric("cited_share", Unit.RATIO, _summed(lambda sums: share(sums.citations.told, sums.claims))),
+    Metric("citation_agreement", Unit.RATIO, _summed(lambda sums: share(sums.citations.agreeing, sums.citations.told))),
+    Metric("evidence_agreement", Unit.RATIO, _summed(lambda sums: share(sums.words.agreeing, sums.words.told))),
+    Metric("unmatched_spans", Unit.CLAIMS, _summed(lambda sums: sums.unmatched_spans)),
+    Metric("unmatched_share", Unit.RATIO, _summed(lambda sums: share(sums.unmatched_spans, sums.claims))),
+    Metric("isolated_spans", Unit.CLAIMS, _summed(lambda sums: sums.isolated_spans)),
+    Metric("isolated_share", Unit.RATIO, _summed(lambda sums: share(sums.isolated_spans, sums.claims))),
+    Metric("evidence_mass_mean", Unit.RATIO, _summed(lambda sums: share(sums.evidence_mass, sums.claims))),
+    Metric("tokens", Unit.TOKENS, lambda run: run.counts.tokens),
+    Metric("seconds", Unit.SECONDS, lambda run: run.manifest.seconds, of_run=True),
+    Metric("load_seconds", Unit.SECONDS, lambda run: run.manifest.load_seconds, of_run=True),
+    Metric("rows_per_second", Unit.SPEED, lambda run: run.manifest.rows_per_second or None, of_run=True),
 )  # fmt: skip
 METRICS = {metric.name: metric for metric in _ALL}
 GATE_NAMES = tuple(name for name, metric in METRICS.items() if not metric.of_run)
@@ -443,7 +445,7 @@ def quality_gate(text: str) -> QualityGate:
     limit = float(number) if _NUMBER.fullmatch(number) else math.nan
     if not math.isfinite(limit):
         raise argparse.ArgumentTypeError(f"should end in a finite decimal number, such as 0.05, was: {number!r}")
-    if METRICS[name].unit == "share" and not 0 <= limit <= 1:
+    if METRICS[name].unit is Unit.RATIO and not 0 <= limit <= 1:
         raise argparse.ArgumentTypeError(f"{name} is a share from 0 to 1, its limit should be one too, was: {number}")
     return QualityGate(name, relation, limit)
 
@@ -488,19 +490,6 @@ def _exact(number: float) -> str:
 _MODELS = ("model", "model_revision", "parser", "method")
 
 
-class Unit(StrEnum):
-    """Units in the notation of OpenTelemetry (UCUM); names of ratios and seconds end in ``_ratio`` and ``_seconds``."""
-
-    NONE = ""
-    RATIO = "1"
-    SECONDS = "s"
-    ROWS = "{row}"
-    SPANS = "{span}"
-    CLAIMS = "{claim}"
-    TOKENS = "{token}"
-    SPEED = "{row}/s"
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One value with its labels; None if there is no value, such as a share of nothing."""
@@ -525,40 +514,40 @@ class Family:
 
 
 _SINGLE = (
-    ("rows", Unit.ROWS, "rows", "Rows read by the audit."),
-    ("audited_rows", Unit.ROWS, "audited_rows", "Rows audited."),
-    ("dead_letter_ratio", Unit.RATIO, "dead_letter_share", "Dead letters among the rows read."),
-    ("tokens", Unit.TOKENS, "tokens", "Tokens of the audited rows."),
-    ("claims", Unit.CLAIMS, "claims", "Claims."),
-    ("not_judged_ratio", Unit.RATIO, "not_judged_share", "Spans that cannot be judged among these and the claims."),
-    ("unmatched_spans", Unit.CLAIMS, "unmatched_spans", "Claims with an unmatched value."),
-    ("unmatched_span_ratio", Unit.RATIO, "unmatched_share", "Claims with an unmatched value among all claims."),
-    ("cited_claims", Unit.CLAIMS, "cited_claims", "Claims for which the answer cites a passage."),
-    ("cited_claim_ratio", Unit.RATIO, "cited_share", "Claims for which the answer cites a passage among all claims."),
+    ("rows", "rows", "Rows read by the audit."),
+    ("audited_rows", "audited_rows", "Rows audited."),
+    ("dead_letter_ratio", "dead_letter_share", "Dead letters among the rows read."),
+    ("tokens", "tokens", "Tokens of the audited rows."),
+    ("claims", "claims", "Claims."),
+    ("not_judged_ratio", "not_judged_share", "Spans that cannot be judged among these and the claims."),
+    ("unmatched_spans", "unmatched_spans", "Claims with an unmatched value."),
+    ("unmatched_span_ratio", "unmatched_share", "Claims with an unmatched value among all claims."),
+    ("cited_claims", "cited_claims", "Claims for which the answer cites a passage."),
+    ("cited_claim_ratio", "cited_share", "Claims for which the answer cites a passage among all claims."),
     (
-        "citation_agreement_ratio", Unit.RATIO, "citation_agreement",
+        "citation_agreement_ratio", "citation_agreement",
         "Claims whose evidence lies in a cited passage among those with a citation.",
     ),
     (
-        "evidence_agreement_ratio", Unit.RATIO, "evidence_agreement",
+        "evidence_agreement_ratio", "evidence_agreement",
         "Claims whose evidence lies where the passages have their words, among those whose words they have.",
     ),
-    ("isolated_spans", Unit.CLAIMS, "isolated_spans", "Claims whose whole evidence was isolated."),
-    ("isolated_span_ratio", Unit.RATIO, "isolated_share", "Claims whose whole evidence was isolated among all claims."),
-    ("evidence_mass_mean_ratio", Unit.RATIO, "evidence_mass_mean", "Mean evidence mass of the claims."),
-    ("answer_risk_mean_ratio", Unit.RATIO, "mean_answer_risk", "Mean risk of the answers."),
-    ("answers_at_risk_ratio", Unit.RATIO, "answers_at_risk", "Answers at risk among those that have a risk."),
-    ("run_duration_seconds", Unit.SECONDS, "seconds", "Duration of the last run."),
-    ("run_load_duration_seconds", Unit.SECONDS, "load_seconds", "Part of the duration before the first row."),
-    ("rows_per_second", Unit.SPEED, "rows_per_second", "Rows per second audited by the last run, without loading."),
+    ("isolated_spans", "isolated_spans", "Claims whose whole evidence was isolated."),
+    ("isolated_span_ratio", "isolated_share", "Claims whose whole evidence was isolated among all claims."),
+    ("evidence_mass_mean_ratio", "evidence_mass_mean", "Mean evidence mass of the claims."),
+    ("answer_risk_mean_ratio", "mean_answer_risk", "Mean risk of the answers."),
+    ("answers_at_risk_ratio", "answers_at_risk", "Answers at risk among those that have a risk."),
+    ("run_duration_seconds", "seconds", "Duration of the last run."),
+    ("run_load_duration_seconds", "load_seconds", "Part of the duration before the first row."),
+    ("rows_per_second", "rows_per_second", "Rows per second audited by the last run, without loading."),
 )  # fmt: skip
-"""The families of one sample each: name, unit, metric and meaning."""
+"""The families of one sample each: name, metric and meaning."""
 
 
 def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
     """All families; labelled ones have a sample for each label, even if it is zero."""
-    for name, unit, metric, meaning in _SINGLE:
-        yield Family(name, unit, meaning, (Sample(metrics.value(metric)),))
+    for name, metric, meaning in _SINGLE:
+        yield Family(name, METRICS[metric].unit, meaning, (Sample(metrics.value(metric)),))
     for name, unit, meaning, samples in _labelled(metrics):
         yield Family(name, unit, meaning, tuple(samples))
     gates = tuple(Sample(float(verdict.failed), (("gate", str(verdict.gate)),)) for verdict in verdicts)

@@ -339,20 +339,18 @@ def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
 
 
 def gpu_count() -> int:
-    """Number of GPUs that torch finds; asked in another process, so that the driver need not load torch.
-
-    Raises ``UsageError`` if torch cannot be loaded.
-    """
-    asked = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        check=False,
-    )
-    if asked.returncode:
+    """Number of GPUs that torch finds; ``UsageError`` if torch cannot be loaded."""
+    count = _printed("-c", "import torch; print(torch.cuda.device_count())")
+    if count is None:
         raise UsageError("the number of GPUs cannot be found, because torch cannot be loaded; use --device cpu")
-    return int(asked.stdout)
+    return int(count)
+
+
+def _printed(*arguments: str, **more: Any) -> str | None:
+    """What another process of Python prints, so that the driver need not load torch; None if it fails."""
+    command, silent = [sys.executable, *arguments], subprocess.DEVNULL
+    asked = subprocess.run(command, stdout=subprocess.PIPE, stderr=silent, text=True, check=False, **more)
+    return None if asked.returncode else asked.stdout
 
 
 _ASKED_WITH = ("model", "revision", "quantization", "device", "attribution_config", "trust_remote_code")
@@ -416,9 +414,9 @@ def _earlier_choice(
 
 def _choice(model: ModelOptions | None, settings: AuditSettings, options: RunOptions, of: str = "") -> _Choice:
     on_cpu = model is not None and (model.device == "cpu" or (model.device == "auto" and not has_gpu()))
-    if model is None or not on_cpu or not half_precision_instructions():
-        return None, None
-    if (chosen := _chosen(model, threads=settings.threads)) is None:
+    may_choose = on_cpu and half_precision_instructions()
+    chosen = _chosen(model, threads=settings.threads) if model is not None and may_choose else None
+    if chosen is None:
         return None, None
     options.messages.say(f"--dtype auto chooses {chosen[0]}{of}: {chosen[1]}")
     return chosen[0], f"{chosen[0]}: {chosen[1]}"
@@ -427,17 +425,10 @@ def _choice(model: ModelOptions | None, settings: AuditSettings, options: RunOpt
 def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
     """The dtype and the reason; None if there is nothing to choose, or the model cannot be read, as workers will say.
 
-    Another process looks, with as many threads as a worker has, so that the driver need not load torch.
+    The process that looks has as many threads as a worker.
     """
-    options = {name: value for name, value in model.explicit().items() if name in _ASKED_WITH}
-    asked = subprocess.run(
-        [sys.executable, "-m", "attribeam.attribution.models.precision"],
-        input=json.dumps(options),
-        env={**os.environ, **thread_environment(threads)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        check=False,
-    )
-    choice = None if asked.returncode else json.loads(asked.stdout.splitlines()[-1])
+    options = json.dumps({name: value for name, value in model.explicit().items() if name in _ASKED_WITH})
+    environment = {**os.environ, **thread_environment(threads)}
+    printed = _printed("-m", "attribeam.attribution.models.precision", input=options, env=environment)
+    choice = None if printed is None else json.loads(printed.splitlines()[-1])
     return None if choice is None else (choice["dtype"], choice["reason"])

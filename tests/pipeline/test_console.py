@@ -124,7 +124,8 @@ def test_the_summary_tells_rows_reasons_shares_and_places():
 
 def test_the_summary_tells_citations_that_agree_rows_that_no_verdict_read_and_why_claims_have_none():
     counts = AuditCounts(rows=8, audited=8, claims={"supported": 8, "not_calibrated": 2}, rows_unread=2, rows_asked=6)
-    totals = EvidenceTotals({}, 10, None, 0, 0, cited_claims=8, agreeing_claims=6)
+    totals = EvidenceTotals({}, 10, None, 0, 0)
+    totals.citations.told, totals.citations.agreeing = 8, 6
     manifest = replace(_manifest(counts), models={"model": "mini"})
     lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
     for line in (
