@@ -55,7 +55,7 @@ _COUNTED = 1 + len(VERDICTS)
 """What is counted of an answer: its claims, and those of each verdict."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RiskTotals:
     """The answers that have a risk, the sums of their risks and squares, and how many have at least the threshold."""
 
@@ -63,6 +63,14 @@ class RiskTotals:
     risk: float = 0.0
     at_risk: int = 0
     squared_risk: float = 0.0
+
+    def add(self, firsts: pa.RecordBatch, threshold: float) -> None:
+        """Add the risks of the answers that have these first spans."""
+        known = pc.drop_null(firsts["answer_risk"]).cast(pa.float64())
+        self.answers += len(known)
+        self.risk += pc.sum(known).as_py() or 0.0
+        self.at_risk += pc.sum(pc.greater_equal(known, threshold)).as_py() or 0
+        self.squared_risk += pc.sum(pc.multiply(known, known)).as_py() or 0.0
 
     @property
     def mean_error(self) -> float | None:
@@ -97,16 +105,15 @@ class AnswerTally:
         columns = [np.bincount(answers, weights=mask, minlength=last + 1) for mask in masks]
         counts = np.stack(columns, axis=1).astype(np.float64)
         counts[0] += self._open[0]
-        self._finish(counts[:-1])
+        self._sum(counts[:-1])
         self._open = counts[-1:]
 
-    def result(self) -> AnswerTally:
-        """The sums so far, with the answer that is open."""
-        self._finish(self._open)
+    def finish(self) -> None:
+        """Add the answer that is open; no batch goes on with it."""
+        self._sum(self._open)
         self._open = np.zeros_like(self._open)
-        return self
 
-    def _finish(self, counts: npt.NDArray[np.float64]) -> None:
+    def _sum(self, counts: npt.NDArray[np.float64]) -> None:
         self.answers += int(np.count_nonzero(counts[:, 0]))
         self.claims += counts.sum(axis=0)
         self.products += counts.T @ counts
@@ -131,7 +138,7 @@ def _as_numpy(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
     return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EvidenceTotals:
     """Sums over evidence records.
 
@@ -152,7 +159,7 @@ class EvidenceTotals:
     evidence_mass: float | None
     unmatched_spans: int
     isolated_spans: int
-    risks: RiskTotals = RiskTotals()
+    risks: RiskTotals = field(default_factory=RiskTotals)
     answers: AnswerTally = field(default_factory=AnswerTally)
     groups: tuple[ShareBy, ...] = field(default=())
     citations: AgreementTally = field(default_factory=partial(AgreementTally, "citation_agrees"))
@@ -172,55 +179,32 @@ def sum_evidence(audit: AuditDirectory) -> EvidenceTotals:
     groups = [ShareTally(column) for column in ("generator", *carried)]
     spans: Counter[tuple[str, str]] = Counter()
     reasons, hows, hours = Counter[str](), Counter[str](), Counter[datetime]()
-    mass: float | None = None
-    claims = unmatched = isolated = 0
-    citations, words = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
-    risks, answers = RiskTotals(), AnswerTally()
+    totals = EvidenceTotals(spans, 0, None, 0, 0, reasons=reasons, hows=hows)
     for batch in audit.evidence_batches((*_SUMMED_COLUMNS, "generator", *carried)):
         spans.update(zip(batch["span_kind"].to_pylist(), batch["support"].to_pylist(), strict=True))
-        answers.add(batch)
+        totals.answers.add(batch)
         firsts = batch.filter(pc.equal(batch["span_index"], 0))
-        risks = _with_risks(risks, firsts, threshold)
+        totals.risks.add(firsts, threshold)
         hours.update(pc.floor_temporal(firsts["answered_at"].drop_null(), unit="hour").to_pylist())
         judged, of_claims = judged_rows(batch), claim_rows(batch)
         for tally in groups:
             tally.add(judged)
-        citations.add(of_claims)
-        words.add(of_claims)
-        claims += of_claims.num_rows
-        of_batch = pc.sum(of_claims["evidence_mass"]).as_py()
-        mass = mass if of_batch is None else (mass or 0.0) + of_batch
-        isolated += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
-        unmatched += pc.sum(pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)).as_py() or 0
+        totals.citations.add(of_claims)
+        totals.words.add(of_claims)
+        totals.claims += of_claims.num_rows
+        mass = pc.sum(of_claims["evidence_mass"]).as_py()
+        totals.evidence_mass = totals.evidence_mass if mass is None else (totals.evidence_mass or 0.0) + mass
+        totals.isolated_spans += pc.sum(of_claims["evidence_isolated"]).as_py() or 0
+        unmatched = pc.greater(pc.list_value_length(of_claims["unmatched_values"]), 0)
+        totals.unmatched_spans += pc.sum(unmatched).as_py() or 0
         reasons.update(of_claims["reason"].drop_null().to_pylist())
         hows.update(of_claims["how"].drop_null().to_pylist())
     ordered = sorted(hours)
     middle = bisect_left([*accumulate(hours[hour] for hour in ordered)], hours.total() / 2)  # the earlier one of two
-    return EvidenceTotals(
-        spans=dict(sorted(spans.items())),
-        claims=claims,
-        evidence_mass=mass,
-        unmatched_spans=unmatched,
-        isolated_spans=isolated,
-        risks=risks,
-        answers=answers.result(),
-        groups=tuple(tally.result() for tally in groups),
-        citations=citations,
-        words=words,
-        reasons=reasons,
-        hows=hows,
-        answered_at=ordered[middle] if ordered else None,
-    )
-
-
-def _with_risks(risks: RiskTotals, firsts: pa.RecordBatch, threshold: float) -> RiskTotals:
-    known = pc.drop_null(firsts["answer_risk"]).cast(pa.float64())
-    return RiskTotals(
-        risks.answers + len(known),
-        risks.risk + (pc.sum(known).as_py() or 0.0),
-        risks.at_risk + (pc.sum(pc.greater_equal(known, threshold)).as_py() or 0),
-        risks.squared_risk + (pc.sum(pc.multiply(known, known)).as_py() or 0.0),
-    )
+    totals.answered_at = ordered[middle] if ordered else None
+    totals.groups = tuple(tally.result() for tally in groups)
+    totals.answers.finish()
+    return totals
 
 
 @dataclass(frozen=True, slots=True)

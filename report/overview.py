@@ -253,19 +253,23 @@ def _shape(passage_id: str) -> str:
     return re.sub(r"\d+", "0", passage_id)
 
 
+@dataclass(slots=True)
 class AgreementTally:
     """Counts the claims for which a column says yes or no (``told``), and yes (``agreeing``).
 
     ``citation_agrees`` says it of claims with a citation, ``evidence_agrees`` of those whose words passages have.
     """
 
-    def __init__(self, column: str) -> None:
-        self.columns: tuple[str, ...] = (column,)
-        self.told = 0
-        self.agreeing = 0
+    column: str
+    told: int = 0
+    agreeing: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        agrees = pc.drop_null(batch[self.columns[0]])
+        agrees = pc.drop_null(batch[self.column])
         self.told += len(agrees)
         self.agreeing += pc.sum(agrees).as_py() or 0
 
