@@ -64,10 +64,6 @@ def _names(value: object) -> object:
     return tuple(dict.fromkeys(filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
 
 
-def _gate(text: str) -> str:
-    return str(quality_gate(text))
-
-
 ALL_GPUS = "all"
 _GPU = re.compile(r"cuda(:\d+)?")
 
@@ -168,7 +164,7 @@ class RunOptions(Options):
         Annotated[tuple[str, ...], BeforeValidator(_beam_arguments)], tuple[str, ...] | Mapping[str, object] | None
     ] = option(default=(), several=True, help="what the Beam runner gets")
     fail_if: Value[tuple[str, ...]] = option(
-        default=(), group=GATES, metavar="'NAME OP NUMBER'", several=True, reads=_gate,
+        default=(), group=GATES, metavar="'NAME OP NUMBER'", several=True, reads=lambda text: str(quality_gate(text)),
         help="quality gates, such as 'unsupported_share > 0.05'; exit code 3 if one holds in the end; "
         "docs/nightly.md names the metrics",
     )  # fmt: skip
@@ -320,10 +316,7 @@ def read_run_options(options: AuditOptions) -> RunOptions:
 
 
 def _check_run(options: AuditOptions) -> None:
-    """Refuse what cannot be run, before anything is read.
-
-    Raises ``UsageError`` with the way out.
-    """
+    """Refuse what cannot be run, before anything is read, with the way out."""
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:
         flag = options.beam_arguments[0].partition("=")[0]

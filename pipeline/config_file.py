@@ -125,13 +125,9 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
 
 
 def _read_toml(path: str) -> tuple[dict[str, object], str]:
-    """What a file holds, and its text.
-
-    Raises:
-        OSError, ValueError: if it cannot be read, or holds no TOML. A pipe could be read only once, so it is refused.
-    """
+    """What a file holds, and its text; ``OSError`` or ``ValueError`` if it cannot be read, or holds no TOML."""
     if Path(path).exists() and not Path(path).is_file():
-        raise ValueError("it is a folder, a pipe or a device")
+        raise ValueError("it is a folder, a pipe or a device")  # a pipe could be read only once
     text = Path(path).read_bytes().decode("utf-8-sig")  # editors of Windows begin a file with a mark
     try:
         return tomllib.loads(text), text
@@ -167,11 +163,7 @@ def _expanded(value: object, environment: Mapping[str, str]) -> object:
 
 
 def _value(option: Option, shown: object) -> object:
-    """The value of an option: what its text means, that of a list or table as the command line has it, or a number.
-
-    Raises:
-        ValueError, argparse.ArgumentTypeError: if it is not what the option wants.
-    """
+    """The value of an option: what its text means, that of a list or table as the command line has it, or a number."""
     wanted, listed = option.expects, str(option.metavar).endswith(",...")
     if option.name == BEAM_ARGUMENTS and isinstance(shown, dict):
         return shown

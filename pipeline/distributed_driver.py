@@ -195,10 +195,7 @@ class _DistributedRun:
 
 
 def _output_root(options: RunOptions) -> str:
-    """Where the output goes; a local path is made absolute, because workers may stand elsewhere.
-
-    Raises ``UsageError`` if it cannot be used.
-    """
+    """Where the output goes, if it can be used; a local path is made absolute: workers may stand elsewhere."""
     root = options.output
     check_extra(root)
     try:

@@ -131,10 +131,7 @@ def check_input(
 
 
 def _check_extra_fields(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:
-    """Refuse names of the evidence's own, and keys of objects that are to be masked: a table states them in its type.
-
-    Raises ``UsageError`` if there is one.
-    """
+    """Refuse names of the evidence's own, and keys of objects that are to be masked: a table's type states them."""
     try:
         evidence_schema(extra_fields=extra_fields)
     except ValueError as error:

@@ -186,10 +186,7 @@ class _ChunkRun:
             self.pool.start()
 
     def _go_on_without(self, death: WorkerDied) -> None:
-        """A worker has ended that had no rows: another takes its place, a few times; then the others do its work.
-
-        Raises ``RunError`` if there are no others.
-        """
+        """A worker ended without rows: another takes its place, a few times; then others, if any, do its work."""
         self._idle_deaths += 1
         plan = "the others go on without it; try fewer --workers"
         if self._idle_deaths <= _MOST_IDLE_DEATHS:

@@ -680,10 +680,7 @@ def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: 
 
 
 def _make_exporter(name: str, environment: Mapping[str, str]) -> MetricExporter:
-    """Make the exporter with a name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables.
-
-    Raises ``UsageError`` if no installed package provides it.
-    """
+    """Make the exporter with a name of ``OTEL_METRICS_EXPORTER``; it reads its own ``OTEL_*`` variables."""
     if name == "otlp":
         protocol = next((environment[key] for key in _PROTOCOLS if environment.get(key)), "http/protobuf")
         name = f"otlp_proto_{protocol.partition('/')[0]}"

@@ -156,10 +156,7 @@ class BlockReply:
 
 
 def _serve_blocks(connection: Connection, settings: AuditSettings, asked: socket) -> None:
-    """Load the models on the device of ``settings``, then run blocks.
-
-    Raises ``MemoryError`` if a block needs more memory than there is.
-    """
+    """Load the models on the device of ``settings``, then run blocks; ``MemoryError`` if one needs too much."""
 
     def load() -> tuple[Method, LoadedModels, ModelsLoaded]:
         method = resolve_method(settings.method)
@@ -242,11 +239,7 @@ class RemoteModels:
         return self._threads.submit(self._outcomes, pickle.dumps(sent, protocol=5))
 
     def _outcomes(self, block: bytes) -> Sequence[Outcome]:
-        """What the models make of the block.
-
-        Raises ``ModelWorkerDiedError`` if the model worker ended; ``MethodError`` or ``RuntimeError`` what the models
-        raised.
-        """
+        """What the models make of the block; raises what they raised, or ``ModelWorkerDiedError`` as ``_ask``."""
         reply: BlockReply = self._ask(block)
         if isinstance(reply.outcomes, MethodError):
             raise reply.outcomes
@@ -256,10 +249,7 @@ class RemoteModels:
         return reply.outcomes
 
     def _ask(self, block: bytes | None) -> Any:
-        """What a model worker makes of the block; without one, which models it has.
-
-        A thread waits for it, so that no model worker waits until its reply is read.
-        """
+        """What a model worker makes of the block; without one, which models it has. A thread waits for it."""
         pid: int | None = None
         ours, theirs = Pipe()
         with ours:

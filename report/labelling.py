@@ -258,11 +258,11 @@ def read_marks(files: Sequence[Path]) -> Marks:
     votes = [*_marks_in(files)]
     marks, disputed = [], 0
     for (name, chars, source), newest in _newest(votes).items():
-        labels = {vote.supported for vote in newest if vote.supported is not None}
+        said = [vote for vote in newest if vote.supported is not None]
+        labels = {vote.supported for vote in said}
         disputed += len(labels) > 1
         if len(labels) == 1:
-            text = next(vote.row.get("text") for vote in newest if vote.supported is not None)
-            marks.append(Mark(name, chars, labels == {True}, source, str(text or "")))
+            marks.append(Mark(name, chars, labels == {True}, source, str(said[0].row.get("text") or "")))
     return Marks(tuple(marks), silent=sum(vote.supported is None for vote in votes), disputed=disputed)
 
 
