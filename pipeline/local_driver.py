@@ -203,9 +203,8 @@ class _ChunkRun:
         for chunk in self._suspects:
             self._commit(chunk, isolation.audit(chunk.rows))
             for row, how in isolation.fatal_rows.items():
-                self.record.progress.note(
-                    f"row {row} of {chunk.rows.file!r} ended its worker ({how}) and became a dead letter"
-                )
+                ended = f"row {row} of {chunk.rows.file!r} ended its worker ({how})"
+                self.record.progress.note(f"{ended} and became a dead letter")
 
 
 @dataclass(frozen=True, slots=True)

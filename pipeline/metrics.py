@@ -476,7 +476,7 @@ _MODELS = ("model", "model_revision", "parser", "method")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value with its labels; None if there is no value, such as a share of nothing."""
+    """One value with its labels; None, which no family keeps, if there is none, such as a share of nothing."""
 
     value: Value
     labels: tuple[tuple[str, str], ...] = ()
@@ -484,17 +484,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Samples of one name. All are gauges, because each run reports the current state."""
+    """Samples of one name that have a value. All are gauges, because each run reports the current state."""
 
     name: str
     unit: Unit
     meaning: str
     samples: tuple[Sample, ...]
-
-    @property
-    def known_samples(self) -> tuple[Sample, ...]:
-        """The samples that have a value."""
-        return tuple(sample for sample in self.samples if sample.value is not None)
 
 
 _SINGLE = (
@@ -530,10 +525,9 @@ _SINGLE = (
 
 def metric_families(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> Iterator[Family]:
     """All families; labelled ones have a sample for each label, even if it is zero."""
-    for name, metric, meaning in _SINGLE:
-        yield Family(name, METRICS[metric].unit, meaning, (Sample(metrics.value(metric)),))
-    for name, unit, meaning, samples in _labelled(metrics):
-        yield Family(name, unit, meaning, tuple(samples))
+    single = ((name, METRICS[of].unit, meaning, [Sample(metrics.value(of))]) for name, of, meaning in _SINGLE)
+    for name, unit, meaning, samples in chain(single, _labelled(metrics)):
+        yield Family(name, unit, meaning, tuple(sample for sample in samples if sample.value is not None))
     gates = tuple(Sample(float(verdict.failed), (("gate", str(verdict.gate)),)) for verdict in verdicts)
     yield Family("quality_gate_failed", Unit.NONE, "1 if the gate of --fail-if failed, else 0.", gates)
 
@@ -577,9 +571,9 @@ def prometheus_text(metrics: RunMetrics, verdicts: Sequence[GateVerdict]) -> str
     lines: list[str] = []
     for family in metric_families(metrics, verdicts):
         name = f"attribeam_{family.name}"
-        if family.known_samples:
+        if family.samples:
             lines += [f"# HELP {name} {_escaped(family.meaning)}", f"# TYPE {name} gauge"]
-        for sample in family.known_samples:
+        for sample in family.samples:
             labels = ",".join(
                 '{}="{}"'.format(label, _escaped(text).replace('"', r"\"")) for label, text in sample.labels
             )
@@ -675,7 +669,7 @@ def record_gauges(families: Iterable[Family], reader: MetricReader, *, version: 
     meter = MeterProvider([reader], resource, shutdown_on_exit=False).get_meter("attribeam", version)
     for family in families:
         gauge = meter.create_gauge(f"attribeam.{family.name}", family.unit, family.meaning)
-        for sample in family.known_samples:
+        for sample in family.samples:
             gauge.set(cast(float, sample.value), dict(sample.labels))
 
 
