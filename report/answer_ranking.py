@@ -132,10 +132,8 @@ class RiskTally:
         }
         columns = (pc.greater(answers[name], 0) for name in ("unsupported", "claims"))
         flagged, with_claims = (pc.sum(column, min_count=0).as_py() for column in columns)
-        given = answers["given"]
-        return AnswerRanking(
-            chosen, answers.num_rows, pc.count(given).as_py() or with_claims, flagged, pc.mean(given).as_py()
-        )
+        judged_count = pc.count(answers["given"]).as_py() or with_claims
+        return AnswerRanking(chosen, answers.num_rows, judged_count, flagged, pc.mean(answers["given"]).as_py())
 
 
 def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | None = None) -> AnswerRanking:

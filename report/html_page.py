@@ -41,7 +41,7 @@ from attribeam.report.audited_answer import (
 )
 from attribeam.report.messages import as_private_as, check_output, write_lines
 from attribeam.report.overview import Overview, disagreement, passage_names, read_overview, retrieved_passages
-from attribeam.schemas import VERDICTS, CharRange, SpanEvidence
+from attribeam.schemas import VERDICTS, CharRange, EvidencePiece, SpanEvidence
 
 DEFAULT_PAGE_ANSWERS = 1000
 MAX_ANSWER_BYTES = 16_000_000
@@ -259,10 +259,7 @@ def _earlier_json(then: EmbeddedAnswer | None) -> dict[str, object] | None:
 
 
 def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: bool) -> dict[str, object]:
-    """``claim`` is the position of the span's claim among the spans of its answer, None where there is no claim.
-
-    Evidence is passage, 1 for its title or 0 for its text, range and score; then id and text if the page lacks them.
-    """
+    """``claim`` is the position of the span's claim among the spans of its answer, None where there is no claim."""
     claim = span.span_index if span.is_claim else span.claim_index
     return {
         "index": span.span_index,
@@ -270,13 +267,7 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
         "at": _range_json(span.chars),
         "text": None if with_texts else span.text,
         "fact": [_range_json(chars) for chars in span.atomic_fact],
-        "evidence": [
-            (
-                *(piece.passage_index, int(piece.in_title), *_range_json(piece.chars), _rounded(piece.score, digits=3)),
-                *(() if with_texts else (piece.passage_id, piece.text)),
-            )
-            for piece in span.evidence
-        ],
+        "evidence": [_piece_json(piece, with_texts=with_texts) for piece in span.evidence],
         "scores": [_rounded(score, digits=3) for score in span.passage_scores],
         "top": span.top_passage_index,
         "margin": _rounded(span.margin),
@@ -292,6 +283,12 @@ def _span_json(span: SpanEvidence, positions: Mapping[int, int], *, with_texts: 
         "claim_kind": span.claim_kind,
         "score": _rounded(span.support_score),
     }
+
+
+def _piece_json(piece: EvidencePiece, *, with_texts: bool) -> list[object]:
+    """Passage, 1 for its title or 0 for its text, range, score; then id and text if the page lacks the passages."""
+    position = [piece.passage_index, int(piece.in_title), *_range_json(piece.chars)]
+    return [*position, _rounded(piece.score, digits=3), *(() if with_texts else (piece.passage_id, piece.text))]
 
 
 def _range_json(chars: CharRange) -> list[int]:
