@@ -262,10 +262,18 @@ def serve(
             count, sent = 0, time.monotonic()
 
     while (job := connection.recv()) is not None:
-        count, sent, folder = 0, time.monotonic(), Path(job.folder)
-        work: Any = {"settings": settings, "schemas": job.schemas, "fatal_rows": job.fatal_rows, "model": model}
+        count, sent = 0, time.monotonic()
         try:
-            connection.send(run_chunk(job.rows, folder=folder, on_rows=report, **work))
+            attempt = run_chunk(
+                job.rows,
+                settings=settings,
+                schemas=job.schemas,
+                folder=Path(job.folder),
+                on_rows=report,
+                fatal_rows=job.fatal_rows,
+                model=model,
+            )
+            connection.send(attempt)
         except ModelWorkerDiedError as error:
             shutil.rmtree(job.folder)
             connection.send(ModelWorkerDied(error.pid))
