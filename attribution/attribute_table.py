@@ -17,13 +17,7 @@ from attribeam.attribution.rows import Refusal, SpanOutcome
 from attribeam.logs.columns import LogOptions, checked_columns, parse_column_mapping
 from attribeam.logs.qa_log import ArrowStream, Dataset, TableLog, in_python
 from attribeam.logs.rows import FaultyRow
-from attribeam.schemas import (
-    DeadLetter,
-    QARecord,
-    dead_letter_row,
-    dead_letter_schema,
-    evidence_schema,
-)
+from attribeam.schemas import DeadLetter, QARecord, dead_letter_row, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import UsageError
 from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.qa_record import reading_stage

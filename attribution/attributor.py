@@ -256,12 +256,13 @@ class Attributor:
             settings = None if self._models.attention is None else self._models.attention.settings
             pairs = [*zip(good, outcomes, strict=True)]
             evidence = evidence_of(pairs, method=self.method, options=self._options, settings=settings)
-        results: list[SpanOutcome] = []
-        for outcome, spans in zip(outcomes, evidence, strict=True):
-            stage = Stage.ATTRIBUTE if spans is outcome else Stage.EVIDENCE
-            results.append(Refusal(stage, spans) if isinstance(spans, RowFault) else spans)
-        remaining = iter(results)
-        return [row if isinstance(row, Refusal) else next(remaining) for row in rows]
+        results: Iterator[SpanOutcome] = (
+            Refusal(Stage.ATTRIBUTE if spans is outcome else Stage.EVIDENCE, spans)
+            if isinstance(spans, RowFault)
+            else spans
+            for outcome, spans in zip(outcomes, evidence, strict=True)
+        )
+        return [row if isinstance(row, Refusal) else next(results) for row in rows]
 
     def _encoded(self, record: QARecord) -> tuple[QARecord, EncodedRow | None] | Refusal:
         stage = Stage.VALIDATE

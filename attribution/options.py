@@ -239,8 +239,7 @@ class MethodOptions(Options):
 
     @model_validator(mode="after")
     def _check_thresholds(self) -> Self:
-        both_given = self.model_fields_set >= THRESHOLDS
-        if both_given and self.weak_threshold > self.supported_threshold:
+        if self.model_fields_set >= THRESHOLDS and self.weak_threshold > self.supported_threshold:
             raise ValueError(
                 "thresholds should satisfy 0 <= weak_threshold <= supported_threshold <= 1, were: "
                 f"{self.weak_threshold} and {self.supported_threshold}"
@@ -254,18 +253,17 @@ class MethodOptions(Options):
         user gives only one threshold and it crosses the other, the other moves with it. A threshold that the user gives
         means that claims are judged by their mass.
         """
-        supported, weak = (
-            getattr(self if name in self.model_fields_set else defaults, name)
-            for name in ("supported_threshold", "weak_threshold")
-        )
-        if "supported_threshold" not in self.model_fields_set:
+        own = self.model_fields_set
+        supported = (self if "supported_threshold" in own else defaults).supported_threshold
+        weak = (self if "weak_threshold" in own else defaults).weak_threshold
+        if "supported_threshold" not in own:
             supported = max(supported, weak)
-        elif "weak_threshold" not in self.model_fields_set:
+        elif "weak_threshold" not in own:
             weak = min(supported, weak)
         in_force = self.replaced(supported_threshold=supported, weak_threshold=weak).over(defaults)
-        given = (self.model_fields_set | defaults.model_fields_set) & THRESHOLDS
-        unset = frozenset[str]() if given else THRESHOLDS
-        every = {name: getattr(in_force, name) for name in MethodOptions.model_fields if name not in unset}
+        has_thresholds = (own | defaults.model_fields_set) & THRESHOLDS
+        names = [name for name in MethodOptions.model_fields if has_thresholds or name not in THRESHOLDS]
+        every = {name: getattr(in_force, name) for name in names}
         return MethodOptions(**every | ({"verdict": MASS_VERDICT} if self.judges_by_mass else {}))
 
     @property

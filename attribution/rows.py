@@ -51,12 +51,13 @@ def records_of(rows: Iterable[RowLike]) -> list[QARecord | RowFault]:
         UsageError: if ``rows`` is a table or a single row.
         DataError: if a row lacks a field, or a field has another type than it should; it names row and field.
     """
+    needed, kind = "a list of QARecords or dicts is needed, was a", _kind(rows)
     if hasattr(rows, "__arrow_c_stream__"):
-        raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}; {_TABLE}")
+        raise UsageError(f"{needed} {kind}; {_TABLE}")
     if not isinstance(rows, Iterable):
-        raise UsageError(f"a list of QARecords or dicts is needed, was a {_kind(rows)}")
+        raise UsageError(f"{needed} {kind}")
     if isinstance(rows, str | bytes | Mapping | QARecord):
-        raise UsageError(f"a list of QARecords or dicts is needed, was a single {_kind(rows)}; put it into a list")
+        raise UsageError(f"{needed} single {kind}; put it into a list")
     return [outcome_of(row, RowSource("", index), where=f"row {index}: ") for index, row in enumerate(rows)]
 
 
@@ -72,7 +73,7 @@ def record_of(
     given = {"question": question, "passages": passages, "answer": answer, "target_spans": target_spans}
     for name in _NEEDED:
         if given[name] is None:
-            raise DataError(f"{name} should be {_EXPECTED[name]}, was None; {_WAYS_OUT[name]}")
+            raise DataError(f"{name} should be {_NULLS[name][1]}")
     return _record(given, "", RowSource("", 0))
 
 
@@ -99,18 +100,13 @@ def check_record(record: QARecord) -> None:
             raise RowFault(Reason.SPAN_OUT_OF_RANGE, f"{message}{span.char_end}", column="target_spans")
 
 
-_EXPECTED = {
-    "question": "a string",
-    "passages": "a list of passages",
-    "answer": "a string",
-    "target_spans": "a list of ranges",
+_LISTS = {"passages": "a list of passages", "target_spans": "a list of ranges"}
+_NULLS = {
+    "question": (Reason.MISSING_VALUE, 'a string, was None; give "" where nothing was asked'),
+    "passages": (Reason.NO_PASSAGES, "a list of passages, was None; give what was retrieved"),
+    "answer": (Reason.EMPTY_ANSWER, "a string, was None; leave such rows out"),
 }
-_WAYS_OUT = {
-    "question": 'give "" where nothing was asked',
-    "passages": "give what was retrieved",
-    "answer": "leave such rows out",
-}
-_NULL_REASONS = {"question": Reason.MISSING_VALUE, "passages": Reason.NO_PASSAGES, "answer": Reason.EMPTY_ANSWER}
+"""What None in place of a needed value is, and what there should be."""
 
 
 def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord | RowFault:
@@ -134,8 +130,8 @@ def outcome_of(row: object, source: RowSource, *, where: str = "") -> QARecord |
                 "keys, or give the rows as a table to attribute_table with columns=..."
             )
         if row[name] is None:
-            message = f"{where}{name} should be {_EXPECTED[name]}, was None; {_WAYS_OUT[name]}"
-            return RowFault(_NULL_REASONS[name], message, column=name)
+            reason, expected = _NULLS[name]
+            return RowFault(reason, f"{where}{name} should be {expected}", column=name)
     return _checked(row, where, source)
 
 
@@ -207,7 +203,7 @@ def _passage(value: object, name: str, where: str) -> Passage:
 
 def _items(name: str, value: object, where: str) -> list[object]:
     if isinstance(value, str | bytes | Mapping | Passage) or not isinstance(value, Iterable):
-        raise _type_error(name, f"{_EXPECTED[name]}; put a single one into a list", value, where)
+        raise _type_error(name, f"{_LISTS[name]}; put a single one into a list", value, where)
     return list(value)
 
 

@@ -11,16 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attribeam.pipeline.audit_options import LOCAL, RunOptions, add_audit_arguments, read_run_options, read_settings
+from attribeam.pipeline.audit_options import LOCAL, add_audit_arguments, read_run_options, read_settings
 from attribeam.pipeline.command_line import set_verbosity
 from attribeam.pipeline.config_file import asked_console as asked_console
 from attribeam.pipeline.config_file import read_options
-from attribeam.pipeline.metrics_export import choose_exporters
+from attribeam.pipeline.metrics import choose_exporters
 from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.pipeline.worker_process import RESUME_HINT, is_disk_full, start_import_server
 from attribeam.report.messages import CommandParser, print_lines
 from attribeam.schemas.errors import ExitCode, RunError
-from attribeam.transforms.audit_settings import AuditSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,33 +36,29 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     set_verbosity(verbose=given.verbose)
     settings, options = read_settings(given), read_run_options(given)
     with interrupted_once():
-        return _run(settings, options)
+        exporters = choose_exporters(messages=options.messages)
+        try:
+            if options.dry_run:
+                from attribeam.pipeline.local_driver import run_dry
 
+                run_dry(settings, options)
+                return ExitCode.DONE
+            if options.runner == LOCAL:
+                start_import_server(settings.threads, verbose=options.verbose)
+                from attribeam.pipeline.local_driver import run_local
 
-def _run(settings: AuditSettings, options: RunOptions) -> ExitCode:
-    exporters = choose_exporters(messages=options.messages)
-    try:
-        if options.dry_run:
-            from attribeam.pipeline.local_driver import run_dry
+                finished = run_local(settings, options)
+            else:
+                from attribeam.pipeline.distributed_driver import run_distributed
 
-            run_dry(settings, options)
-            return ExitCode.DONE
-        if options.runner == LOCAL:
-            start_import_server(settings.threads, verbose=options.verbose)
-            from attribeam.pipeline.local_driver import run_local
-
-            finished = run_local(settings, options)
-        else:
-            from attribeam.pipeline.distributed_driver import run_distributed
-
-            finished = run_distributed(settings, options)
-        return finished.report(exporters, options.messages)
-    except KeyboardInterrupt:
-        options.messages.say(f"interrupted. {RESUME_HINT}", event="error", exit_code=ExitCode.INTERRUPTED)
-        return ExitCode.INTERRUPTED
-    except OSError as error:
-        reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
-        raise RunError(f"{reason}. {RESUME_HINT}") from error
+                finished = run_distributed(settings, options)
+            return finished.report(exporters, options.messages)
+        except KeyboardInterrupt:
+            options.messages.say(f"interrupted. {RESUME_HINT}", event="error", exit_code=ExitCode.INTERRUPTED)
+            return ExitCode.INTERRUPTED
+        except OSError as error:
+            reason = "the disk is full, free some space" if is_disk_full(error) else str(error)
+            raise RunError(f"{reason}. {RESUME_HINT}") from error
 
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -110,11 +105,9 @@ class Demo:
         """Add the options of ``attribeam demo``."""
         add = parser.add_argument
         add(
-            "--output",
-            default="attribeam-demo",
-            metavar="DIR",
+            "--output", default="attribeam-demo", metavar="DIR",
             help="directory for what is found (default: %(default)s)",
-        )
+        )  # fmt: skip
         add("--no-browser", action="store_true", help="name the page instead of opening it")
 
     @staticmethod

@@ -64,10 +64,6 @@ def _names(value: object) -> object:
     return tuple(dict.fromkeys(filter(None, map(str.strip, value.split(","))))) if isinstance(value, str) else value
 
 
-def _gate(text: str) -> str:
-    return str(quality_gate(text))
-
-
 ALL_GPUS = "all"
 _GPU = re.compile(r"cuda(:\d+)?")
 
@@ -168,7 +164,7 @@ class RunOptions(Options):
         Annotated[tuple[str, ...], BeforeValidator(_beam_arguments)], tuple[str, ...] | Mapping[str, object] | None
     ] = option(default=(), several=True, help="what the Beam runner gets")
     fail_if: Value[tuple[str, ...]] = option(
-        default=(), group=GATES, metavar="'NAME OP NUMBER'", several=True, reads=_gate,
+        default=(), group=GATES, metavar="'NAME OP NUMBER'", several=True, reads=lambda text: str(quality_gate(text)),
         help="quality gates, such as 'unsupported_share > 0.05'; exit code 3 if one holds in the end; "
         "docs/nightly.md names the metrics",
     )  # fmt: skip
@@ -268,7 +264,7 @@ def read_settings(options: AuditOptions) -> AuditSettings:
 
     Raises ``UsageError`` if options contradict each other, say nothing to the method, or it cannot be used.
     """
-    method = _method(options)
+    method = with_calibrated_mass(options.only(MethodOptions), model=options.model)
     resolve_method(method)
     read = options_read(method)
     for name, value in method.explicit().items():
@@ -301,10 +297,6 @@ def read_settings(options: AuditOptions) -> AuditSettings:
     )
 
 
-def _method(options: AuditOptions) -> MethodOptions:
-    return with_calibrated_mass(options.only(MethodOptions), model=options.model)
-
-
 def read_run_options(options: AuditOptions) -> RunOptions:
     """How to run the audit; paths are absolute where workers are started elsewhere.
 
@@ -324,10 +316,7 @@ def read_run_options(options: AuditOptions) -> RunOptions:
 
 
 def _check_run(options: AuditOptions) -> None:
-    """Refuse what cannot be run, before anything is read.
-
-    Raises ``UsageError`` with the way out.
-    """
+    """Refuse what cannot be run, before anything is read, with the way out."""
     local, gpus = options.runner == LOCAL, named_gpus(options.device)
     if options.beam_arguments and local:
         flag = options.beam_arguments[0].partition("=")[0]
@@ -357,14 +346,14 @@ def _check_run(options: AuditOptions) -> None:
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
         )
+    _check_method_of_run(options)
+
+
+def _check_method_of_run(options: AuditOptions) -> None:
+    """Refuse gates on metrics that spans and method do not give, and a missing causal language model."""
     gates = [quality_gate(text) for text in options.fail_if]
     check_gates(gates, span_kinds=options.spans)
-    _check_method_of_run(options, gates)
-
-
-def _check_method_of_run(options: AuditOptions, gates: list[QualityGate]) -> None:
-    """Refuse gates on metrics that the method does not give, and a missing causal language model."""
-    settled = _method(options)
+    settled = with_calibrated_mass(options.only(MethodOptions), model=options.model)
     method = resolve_method(settled)
     judged = not settled.judges_by_mass or thresholds_of(method, settled, None) is not None
     for gate in gates:

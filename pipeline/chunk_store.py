@@ -235,16 +235,18 @@ class ChunkStore:
         }
         if lost:
             raise UsageError(self._refusal(lost))
+        storage = self.storage
         sizes = {
             f"{folder}/{name}": size
             for folder in (EVIDENCE, DEAD_LETTERS)
-            for name, size in self.storage.sizes(self.committed.path(folder)).items()
+            for name, size in storage.sizes(self.committed.path(folder)).items()
         }
 
         def is_whole(name: str) -> bool:
             manifest = manifests[name]
             return manifest is not None and all(
-                sizes.get(file.path) == file.size_bytes and (not digests or self._has_digest(file))
+                sizes.get(file.path) == file.size_bytes
+                and (not digests or fingerprint_file(storage, self.committed.path(file.path))[1] == file.sha256)
                 for file in (manifest.evidence, manifest.dead_letters)
             )
 
@@ -384,6 +386,3 @@ class ChunkStore:
             "same. Start the same command as before, choose another --output, or give --overwrite to audit all rows "
             "again"
         )
-
-    def _has_digest(self, file: OutputFile) -> bool:
-        return fingerprint_file(self.storage, self.committed.path(file.path))[1] == file.sha256

@@ -82,11 +82,7 @@ COMMANDS = (
         "attribeam.evaluation.datasets.import_command",
     ),
     Command("config", "check or print a configuration file of audit", "attribeam.pipeline.config_file"),
-    Command(
-        "models",
-        "check whether a model can serve, and choose its layer",
-        "attribeam.evaluation.check_command",
-    ),
+    Command("models", "check whether a model can serve, and choose its layer", "attribeam.evaluation.check_command"),
 )
 
 
@@ -167,8 +163,10 @@ def _run(command: Command, argv: Sequence[str]) -> int:
             arguments.beam_arguments = unknown or None
         else:
             arguments = parser.parse_args(argv)
-        if _is_directory_gone():  # a library may end the process without it
-            raise UsageError("the working directory is no longer there; change into another one")
+        try:
+            Path.cwd()
+        except FileNotFoundError:  # without it many libraries cannot even be imported, or end the process
+            raise UsageError("the working directory is no longer there; change into another one") from None
         return run(arguments) or ExitCode.DONE
     except AttribeamError as error:
         messages.say(*map(str, error.args), event="error", exit_code=error.exit_code)
@@ -182,15 +180,6 @@ def _open_closed_streams() -> None:
             descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, so that of the stream
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="replace"))
-
-
-def _is_directory_gone() -> bool:
-    """Whether the working directory was deleted, where many libraries cannot even be imported."""
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _is_lack_of_memory(error: BaseException) -> bool:

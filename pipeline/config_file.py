@@ -124,27 +124,10 @@ def read_config(path: str, environment: Mapping[str, str] = os.environ) -> Confi
     return ConfigFile(path, entries)
 
 
-def _check_together(config: ConfigFile) -> None:
-    """Refuse options that contradict each other; input and output may be left to the command line.
-
-    Raises ``UsageError`` if some do; the message names the file.
-    """
-    try:
-        options = config.options(**{name: value for name, value in LEFT_OPEN.items() if name not in config.entries})
-        read_settings(options)
-        read_run_options(options)
-    except UsageError as error:
-        raise UsageError(f"{config.path}: {error}") from error
-
-
 def _read_toml(path: str) -> tuple[dict[str, object], str]:
-    """What a file holds, and its text.
-
-    Raises:
-        OSError, ValueError: if it cannot be read, or holds no TOML. A pipe could be read only once, so it is refused.
-    """
+    """What a file holds, and its text; ``OSError`` or ``ValueError`` if it cannot be read, or holds no TOML."""
     if Path(path).exists() and not Path(path).is_file():
-        raise ValueError("it is a folder, a pipe or a device")
+        raise ValueError("it is a folder, a pipe or a device")  # a pipe could be read only once
     text = Path(path).read_bytes().decode("utf-8-sig")  # editors of Windows begin a file with a mark
     try:
         return tomllib.loads(text), text
@@ -160,10 +143,7 @@ def _line_of(key: str, text: str) -> str:
 
 
 def _option_name(key: str) -> str:
-    """The option that a key names.
-
-    Raises ``ValueError`` if there is none; the message names near ones.
-    """
+    """The option that a key names; ``ValueError`` if there is none, with near ones."""
     name = key.replace("-", "_")
     if name in OPTIONS:
         return name
@@ -183,11 +163,7 @@ def _expanded(value: object, environment: Mapping[str, str]) -> object:
 
 
 def _value(option: Option, shown: object) -> object:
-    """The value of an option: what its text means, that of a list or table as the command line has it, or a number.
-
-    Raises:
-        ValueError, argparse.ArgumentTypeError: if it is not what the option wants.
-    """
+    """The value of an option: what its text means, that of a list or table as the command line has it, or a number."""
     wanted, listed = option.expects, str(option.metavar).endswith(",...")
     if option.name == BEAM_ARGUMENTS and isinstance(shown, dict):
         return shown
@@ -258,14 +234,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Check the file, or print it with the defaults; ``UsageError`` if something is wrong in it."""
+    """Check the file, or print it with the defaults; input and output may be left to the command line.
+
+    Raises ``UsageError`` if something is wrong in it, or options contradict each other; the message names the file.
+    """
     config = ConfigFile("") if arguments.file is None else read_config(arguments.file)
-    _check_together(config)
+    open_options = {name: value for name, value in LEFT_OPEN.items() if name not in config.entries}
+    try:
+        options = config.options(**open_options)
+        read_settings(options)
+        read_run_options(options)
+    except UsageError as error:
+        raise UsageError(f"{config.path}: {error}") from error
     if arguments.form == "print":
         print_lines(*_config_lines(config))
         return
     count = len(config.entries)
-    left = [f"{config.path}: {name} is left to the command line" for name in LEFT_OPEN if name not in config.entries]
+    left = [f"{config.path}: {name} is left to the command line" for name in open_options]
     print_lines(f"{config.path}: {count} option{'s' * (count != 1)} can be used together", *left)
 
 
@@ -275,16 +260,12 @@ def _config_lines(config: ConfigFile) -> Iterator[str]:
     for heading, options in {**audit_groups(), "what a Beam runner gets": [OPTIONS[BEAM_ARGUMENTS]]}.items():
         yield from ("", f"# {heading}")
         for option in options:
-            yield _line(option, config)
-
-
-def _line(option: Option, config: ConfigFile) -> str:
-    name, entry = option.name, config.entries.get(option.name)
-    if entry is not None:
-        value, origin = toml_value(entry.shown).replace("${", "$${"), entry.origin
-    elif option.default in (None, ""):
-        name, value = f"# {name}", "..."
-        origin = f"default: {option.default_in_words}" if option.default_in_words else "not set"
-    else:
-        value, origin = toml_value(option.default), "default"
-    return f"{f'{name} = {value}':<44}  # {origin}"
+            name, entry = option.name, config.entries.get(option.name)
+            if entry is not None:
+                value, origin = toml_value(entry.shown).replace("${", "$${"), entry.origin
+            elif option.default in (None, ""):
+                name, value = f"# {name}", "..."
+                origin = f"default: {option.default_in_words}" if option.default_in_words else "not set"
+            else:
+                value, origin = toml_value(option.default), "default"
+            yield f"{f'{name} = {value}':<44}  # {origin}"

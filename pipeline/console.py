@@ -13,8 +13,7 @@ from typing import Any, NoReturn, TextIO
 from tqdm import tqdm
 
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.metrics import RunMetrics
-from attribeam.pipeline.metrics_export import FinishedRun, metrics_fields
+from attribeam.pipeline.metrics import FinishedRun, RunMetrics, metrics_fields
 from attribeam.pipeline.output_directory import REPORT_PAGE
 from attribeam.report.audit_summary import MEASURED_ON, fitted_verdict
 from attribeam.report.messages import ConsoleKind, event_line, one_line, print_line, print_lines
@@ -217,31 +216,25 @@ def _row_lines(counts: AuditCounts) -> Iterator[str]:
 def _claim_lines(metrics: RunMetrics) -> Iterator[str]:
     counts = metrics.manifest.counts
     yield _count_line("claims", counts.claim_count)
+    evidence = metrics.evidence
+    # The supported claims by how, the unsupported ones by reason, where the verdict told, most first.
+    told = {} if evidence is None else {Support.SUPPORTED: evidence.hows, Support.UNSUPPORTED: evidence.reasons}
     for support in (*VERDICTS, Support.NOT_CALIBRATED):
         if (claims := metrics.claims(support)) or support in VERDICTS:
             yield _count_line(f"  {support}", claims, counts.claim_count)
-        yield from _why_lines(metrics, support)
-    evidence = metrics.evidence
+        for why, claims in sorted(told.get(support, {}).items(), key=lambda pair: (-pair[1], pair[0])):
+            yield _count_line(f"    {why}", claims)
     if evidence is not None and evidence.isolated_spans:
         yield _count_line("  isolated", evidence.isolated_spans, counts.claim_count)
-    if evidence is not None and evidence.cited_claims:
-        cited, agreeing = evidence.cited_claims, evidence.agreeing_claims
+    if evidence is not None and (cited := evidence.citations.told):
         yield _count_line("  with a citation", cited, counts.claim_count)
-        yield _count_line("    evidence lies there", agreeing, cited)
+        yield _count_line("    evidence lies there", evidence.citations.agreeing, cited)
     if none := metrics.claims(Support.NO_CLAIM):
         yield _count_line("spans without a claim", none)
     if counts.not_judged_count:
         yield _count_line("spans not judged", counts.not_judged_count)
     for kind, spans in counts.not_judged.items():
         yield _count_line(f"  {kind}", spans)
-
-
-def _why_lines(metrics: RunMetrics, support: Support) -> Iterator[str]:
-    """The supported claims by how, the unsupported ones by reason, where the verdict told, most first."""
-    if metrics.evidence is not None:
-        counts = {Support.SUPPORTED: metrics.evidence.hows, Support.UNSUPPORTED: metrics.evidence.reasons}
-        for why, claims in sorted(counts.get(support, {}).items(), key=lambda pair: (-pair[1], pair[0])):
-            yield _count_line(f"    {why}", claims)
 
 
 def _answer_lines(metrics: RunMetrics) -> Iterator[str]:
@@ -276,7 +269,7 @@ def _remarks(metrics: RunMetrics) -> Iterator[str]:
     others = sum(count for (kind, _), count in evidence.spans.items() if kind != SpanKind.GIVEN)
     if others and manifest.options.get("span_kinds") == [SpanKind.GIVEN]:
         yield f"note: --spans given: {others:,} spans are the sentences of rows that give none"
-    if warning := disagreement(evidence.told_claims, evidence.attended_claims):
+    if warning := disagreement(evidence.words.told, evidence.words.agreeing):
         yield f"warning: {warning}"
 
 

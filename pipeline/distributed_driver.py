@@ -29,7 +29,7 @@ from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunk_store import FOLDERS, ChunkAttempt, ChunkStore, read_attempt
 from attribeam.pipeline.console import print_outcome
 from attribeam.pipeline.input_plan import Chunk, check_input, check_input_unchanged, make_plan
-from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.metrics import FinishedRun
 from attribeam.pipeline.output_directory import OWN_FOLDERS, OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, finish_run
 from attribeam.pipeline.worker_pool import RowIsolation, WorkerPool, start_first_worker
@@ -118,7 +118,7 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
     plan = make_plan(check, rows_per_chunk=options.rows_per_chunk)
     sent = with_template_text(settings)
     models = {**_load_here(sent, options), "device": f"{settings.model.device} of {options.runner}"}
-    record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
+    record = RunRecord(check, plan, settings, options, models=models, root=root, clock=clock)
     run = _DistributedRun(record, with_pinned_model(sent, models), given)
     manifest = record.run(run.run, run.committed)
     finished = finish_run(record, manifest)
@@ -195,10 +195,7 @@ class _DistributedRun:
 
 
 def _output_root(options: RunOptions) -> str:
-    """Where the output goes; a local path is made absolute, because workers may stand elsewhere.
-
-    Raises ``UsageError`` if it cannot be used.
-    """
+    """Where the output goes, if it can be used; a local path is made absolute: workers may stand elsewhere."""
     root = options.output
     check_extra(root)
     try:

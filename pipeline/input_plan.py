@@ -26,7 +26,7 @@ from attribeam.logs.qa_log import QALog
 from attribeam.logs.reader import reader_named
 from attribeam.logs.rows import RowRange
 from attribeam.report.audit_directory import AuditDirectory
-from attribeam.schemas import Reason, RowFault, SpanKind, TargetSpan, evidence_schema
+from attribeam.schemas import Reason, RowFault, RowSource, SpanKind, TargetSpan, evidence_schema
 from attribeam.schemas.errors import DataError, LogReadError, RunError, UsageError
 from attribeam.schemas.evidence_record import stored_evidence
 from attribeam.schemas.run_manifest import InputFile, ReadingNote, RunStatus
@@ -131,10 +131,7 @@ def check_input(
 
 
 def _check_extra_fields(extra_fields: Sequence[pa.Field], settings: AuditSettings) -> None:
-    """Refuse names of the evidence's own, and keys of objects that are to be masked: a table states them in its type.
-
-    Raises ``UsageError`` if there is one.
-    """
+    """Refuse names of the evidence's own, and keys of objects that are to be masked: a table's type states them."""
     try:
         evidence_schema(extra_fields=extra_fields)
     except ValueError as error:
@@ -267,9 +264,8 @@ class ReusedEvidence:
         self._chunks: dict[str, list[tuple[int, int, str, str]]] = defaultdict(list)
         with _reading(audit.root):
             self._directory = whole = AuditDirectory.open(audit.root)
-            for chunk, evidence, letters in zip(
-                whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True
-            ):
+            files = zip(whole.chunks, whole.evidence_files, whole.dead_letter_files, strict=True)
+            for chunk, evidence, letters in files:
                 self._chunks[chunk.source_file].append((chunk.row_start, chunk.row_end, evidence, letters))
 
     def provenance(self, options: MethodOptions) -> dict[str, str]:
@@ -278,20 +274,20 @@ class ReusedEvidence:
 
     def start(self, rows: Sequence[AuditRow]) -> list[Outcome]:
         """See ``BlockModel``; ``RunError`` if the audit has other spans of a row, or cannot be read."""
-        by_file: dict[str, list[AuditRow]] = defaultdict(list)
+        by_file: dict[str, list[int]] = defaultdict(list)
         for row in rows:
-            by_file[row.record.source.source_file].append(row)
-        spans: dict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
-        dead_letters: dict[tuple[str, int], Mapping[str, Any]] = {}
+            by_file[row.record.source.source_file].append(row.record.source.source_row)
+        spans: dict[RowSource, list[Mapping[str, Any]]] = defaultdict(list)
+        dead_letters: dict[RowSource, Mapping[str, Any]] = {}
         with _reading(self._audit.root):
-            for name, of_file in by_file.items():
-                audit, where = self._part([row.record.source.source_row for row in of_file], name)
+            for name, numbers in by_file.items():
+                audit, where = self._part(numbers, name)
                 for batch in audit.evidence_batches(where=where):
                     for stored in batch.to_pylist():
-                        spans[name, stored["source_row"]].append(stored)
+                        spans[RowSource(name, stored["source_row"])].append(stored)
                 for batch in audit.dead_letter_batches(where=where):
-                    dead_letters |= {(name, stored["source_row"]): stored for stored in batch.to_pylist()}
-        return [self._outcome(row, spans, dead_letters) for row in rows]
+                    dead_letters |= {RowSource(name, stored["source_row"]): stored for stored in batch.to_pylist()}
+        return [self._outcome(row, spans.get(row.record.source, ()), dead_letters) for row in rows]
 
     def _part(self, numbers: Sequence[int], file: str) -> tuple[AuditDirectory, ds.Expression]:
         """The chunks of the audit that have these rows of a file, and what finds their rows in them."""
@@ -302,18 +298,15 @@ class ReusedEvidence:
         return part, (ds.field("source_row") >= first) & (ds.field("source_row") <= last)
 
     def _outcome(
-        self,
-        row: AuditRow,
-        spans: Mapping[tuple[str, int], Sequence[Mapping[str, Any]]],
-        dead_letters: Mapping[tuple[str, int], Mapping[str, Any]],
+        self, row: AuditRow, spans: Sequence[Mapping[str, Any]], dead_letters: Mapping[RowSource, Mapping[str, Any]]
     ) -> Outcome:
-        file, number = row.record.source.source_file, row.record.source.source_row
-        if (letter := dead_letters.get((file, number))) is not None:
+        source = row.record.source
+        if (letter := dead_letters.get(source)) is not None:
             return RowFault(Reason(letter["reason"]), letter["message"], column=letter["column"])
-        stored = tuple(map(stored_evidence, spans.get((file, number), ())))
+        stored = tuple(map(stored_evidence, spans))
         if [TargetSpan(span.span_kind, span.chars) for span in stored] != [*row.spans]:
             raise RunError(
-                f"--reuse {self._audit.root}: it should have the {len(row.spans)} spans of row {number} of "
-                f"{file!r}, has {len(stored)} or others; leave --reuse out"
+                f"--reuse {self._audit.root}: it should have the {len(row.spans)} spans of row {source.source_row} of "
+                f"{source.source_file!r}, has {len(stored)} or others; leave --reuse out"
             )
         return Stored(stored)

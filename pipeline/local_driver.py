@@ -28,7 +28,7 @@ from attribeam.pipeline.input_plan import (
     make_plan,
     part_of,
 )
-from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.metrics import FinishedRun
 from attribeam.pipeline.model_workers import plan_model_workers, with_auto_dtype
 from attribeam.pipeline.output_directory import OutputDirectory
 from attribeam.pipeline.run_record import RunClock, RunRecord, end_status, finish_run
@@ -72,7 +72,7 @@ def run_local(settings: AuditSettings, options: RunOptions) -> FinishedRun:
                 pool.reused = ReusedAudit.checked(options.reuse, settings, plan.inputs)
             first, models = start_first_worker(pool)
             root = str(directory.root)
-            record = RunRecord.planned(check, plan, settings, options, models=models, root=root, clock=clock)
+            record = RunRecord(check, plan, settings, options, models=models, root=root, clock=clock)
             run = _ChunkRun(record, pool, directory)
             manifest = record.run(lambda: run.run(first), run.give_up)
             pool.finish()
@@ -186,10 +186,7 @@ class _ChunkRun:
             self.pool.start()
 
     def _go_on_without(self, death: WorkerDied) -> None:
-        """A worker has ended that had no rows: another takes its place, a few times; then the others do its work.
-
-        Raises ``RunError`` if there are no others.
-        """
+        """A worker ended without rows: another takes its place, a few times; then others, if any, do its work."""
         self._idle_deaths += 1
         plan = "the others go on without it; try fewer --workers"
         if self._idle_deaths <= _MOST_IDLE_DEATHS:
@@ -206,9 +203,8 @@ class _ChunkRun:
         for chunk in self._suspects:
             self._commit(chunk, isolation.audit(chunk.rows))
             for row, how in isolation.fatal_rows.items():
-                self.record.progress.note(
-                    f"row {row} of {chunk.rows.file!r} ended its worker ({how}) and became a dead letter"
-                )
+                ended = f"row {row} of {chunk.rows.file!r} ended its worker ({how})"
+                self.record.progress.note(f"{ended} and became a dead letter")
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,10 +156,7 @@ class BlockReply:
 
 
 def _serve_blocks(connection: Connection, settings: AuditSettings, asked: socket) -> None:
-    """Load the models on the device of ``settings``, then run blocks.
-
-    Raises ``MemoryError`` if a block needs more memory than there is.
-    """
+    """Load the models on the device of ``settings``, then run blocks; ``MemoryError`` if one needs too much."""
 
     def load() -> tuple[Method, LoadedModels, ModelsLoaded]:
         method = resolve_method(settings.method)
@@ -242,11 +239,7 @@ class RemoteModels:
         return self._threads.submit(self._outcomes, pickle.dumps(sent, protocol=5))
 
     def _outcomes(self, block: bytes) -> Sequence[Outcome]:
-        """What the models make of the block.
-
-        Raises ``ModelWorkerDiedError`` if the model worker ended; ``MethodError`` or ``RuntimeError`` what the models
-        raised.
-        """
+        """What the models make of the block; raises what they raised, or ``ModelWorkerDiedError`` as ``_ask``."""
         reply: BlockReply = self._ask(block)
         if isinstance(reply.outcomes, MethodError):
             raise reply.outcomes
@@ -256,10 +249,7 @@ class RemoteModels:
         return reply.outcomes
 
     def _ask(self, block: bytes | None) -> Any:
-        """What a model worker makes of the block; without one, which models it has.
-
-        A thread waits for it, so that no model worker waits until its reply is read.
-        """
+        """What a model worker makes of the block; without one, which models it has. A thread waits for it."""
         pid: int | None = None
         ours, theirs = Pipe()
         with ours:
@@ -339,20 +329,18 @@ def _existing(gpus: Sequence[str]) -> tuple[str, ...]:
 
 
 def gpu_count() -> int:
-    """Number of GPUs that torch finds; asked in another process, so that the driver need not load torch.
-
-    Raises ``UsageError`` if torch cannot be loaded.
-    """
-    asked = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.cuda.device_count())"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        check=False,
-    )
-    if asked.returncode:
+    """Number of GPUs that torch finds; ``UsageError`` if torch cannot be loaded."""
+    count = _printed("-c", "import torch; print(torch.cuda.device_count())")
+    if count is None:
         raise UsageError("the number of GPUs cannot be found, because torch cannot be loaded; use --device cpu")
-    return int(asked.stdout)
+    return int(count)
+
+
+def _printed(*arguments: str, **more: Any) -> str | None:
+    """What another process of Python prints, so that the driver need not load torch; None if it fails."""
+    command, silent = [sys.executable, *arguments], subprocess.DEVNULL
+    asked = subprocess.run(command, stdout=subprocess.PIPE, stderr=silent, text=True, check=False, **more)
+    return None if asked.returncode else asked.stdout
 
 
 _ASKED_WITH = ("model", "revision", "quantization", "device", "attribution_config", "trust_remote_code")
@@ -416,9 +404,9 @@ def _earlier_choice(
 
 def _choice(model: ModelOptions | None, settings: AuditSettings, options: RunOptions, of: str = "") -> _Choice:
     on_cpu = model is not None and (model.device == "cpu" or (model.device == "auto" and not has_gpu()))
-    if model is None or not on_cpu or not half_precision_instructions():
-        return None, None
-    if (chosen := _chosen(model, threads=settings.threads)) is None:
+    may_choose = on_cpu and half_precision_instructions()
+    chosen = _chosen(model, threads=settings.threads) if model is not None and may_choose else None
+    if chosen is None:
         return None, None
     options.messages.say(f"--dtype auto chooses {chosen[0]}{of}: {chosen[1]}")
     return chosen[0], f"{chosen[0]}: {chosen[1]}"
@@ -427,17 +415,10 @@ def _choice(model: ModelOptions | None, settings: AuditSettings, options: RunOpt
 def _chosen(model: ModelOptions, *, threads: int) -> tuple[str, str] | None:
     """The dtype and the reason; None if there is nothing to choose, or the model cannot be read, as workers will say.
 
-    Another process looks, with as many threads as a worker has, so that the driver need not load torch.
+    The process that looks has as many threads as a worker.
     """
-    options = {name: value for name, value in model.explicit().items() if name in _ASKED_WITH}
-    asked = subprocess.run(
-        [sys.executable, "-m", "attribeam.attribution.models.precision"],
-        input=json.dumps(options),
-        env={**os.environ, **thread_environment(threads)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        check=False,
-    )
-    choice = None if asked.returncode else json.loads(asked.stdout.splitlines()[-1])
+    options = json.dumps({name: value for name, value in model.explicit().items() if name in _ASKED_WITH})
+    environment = {**os.environ, **thread_environment(threads)}
+    printed = _printed("-m", "attribeam.attribution.models.precision", input=options, env=environment)
+    choice = None if printed is None else json.loads(printed.splitlines()[-1])
     return None if choice is None else (choice["dtype"], choice["reason"])

@@ -60,7 +60,12 @@ class OutputDirectory:
         with self._refused():
             if self.root.exists() and not self.root.is_dir():
                 raise UsageError(f"--output should be a directory, but {str(self.root)!r} is a file")
-            self._check_writable()
+            base = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
+            if not base.is_dir():
+                raise self._unwritable(f"{str(base)!r} is no directory")
+            for folder in (base, *(folder for folder in self._folders if folder.is_dir())):
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    raise self._unwritable(f"{str(folder)!r} is not writable")
             if not self.root.exists() or not any(self.root.iterdir()):
                 return
             if is_marked and not os.path.lexists(self.root / MARKER):
@@ -104,20 +109,11 @@ class OutputDirectory:
         except OSError as error:
             if error.errno in (*FULL_DISK, errno.EFBIG):
                 raise
-            raise UsageError(self._unwritable(error.strerror or str(error))) from error
+            raise self._unwritable(error.strerror or str(error)) from error
 
-    def _unwritable(self, reason: str) -> str:
-        return (
-            f"--output {str(self.root)!r} cannot be written to: {reason}; make it writable, or choose another directory"
-        )
-
-    def _check_writable(self) -> None:
-        base = next(path for path in (self.root, *self.root.absolute().parents) if path.exists())
-        if not base.is_dir():
-            raise UsageError(self._unwritable(f"{str(base)!r} is no directory"))
-        for folder in (base, *(folder for folder in self._folders if folder.is_dir())):
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise UsageError(self._unwritable(f"{str(folder)!r} is not writable"))
+    def _unwritable(self, reason: str) -> UsageError:
+        way_out = "make it writable, or choose another directory"
+        return UsageError(f"--output {str(self.root)!r} cannot be written to: {reason}; {way_out}")
 
     def _open_marker(self, made: list[Path]) -> TextIO:
         """The file that the lock is on; a link in its place is not followed."""

@@ -6,17 +6,24 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from attribeam import __version__
 from attribeam.pipeline.audit_options import RunOptions
 from attribeam.pipeline.chunk_store import ChunkStore
-from attribeam.pipeline.console import Progress, choose_progress
+from attribeam.pipeline.console import choose_progress
 from attribeam.pipeline.input_plan import Chunk, InputCheck, InputPlan
-from attribeam.pipeline.metrics import GateVerdict, RunMetrics, judge_gates, sum_evidence
-from attribeam.pipeline.metrics_export import FinishedRun, metrics_json, prometheus_text
+from attribeam.pipeline.metrics import (
+    FinishedRun,
+    GateVerdict,
+    RunMetrics,
+    judge_gates,
+    metrics_json,
+    prometheus_text,
+    sum_evidence,
+)
 from attribeam.pipeline.output_directory import METRICS_JSON, METRICS_PROM, REPORT_PAGE
 from attribeam.report.audit_directory import RUN_MANIFEST, AuditDirectory
 from attribeam.schemas.errors import RunError
@@ -33,7 +40,6 @@ from attribeam.schemas.run_manifest import (
 )
 from attribeam.transforms.audit_settings import (
     AuditSettings,
-    OutputSchemas,
     configuration_hash,
     output_schemas,
     package_versions,
@@ -64,7 +70,6 @@ def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest])
     return tuple(replace(file, notes=(*file.notes, *of_rows.get(file.path, ()))) for file in inputs)
 
 
-@dataclass(frozen=True, slots=True)
 class RunRecord:
     """One planned run, and its manifest from start to end.
 
@@ -73,20 +78,8 @@ class RunRecord:
         earlier_rows: rows that earlier runs finished.
     """
 
-    settings: AuditSettings
-    options: RunOptions
-    plan: InputPlan
-    models: Mapping[str, str]
-    store: ChunkStore
-    schemas: OutputSchemas
-    clock: RunClock
-    progress: Progress
-    finished: dict[str, ChunkManifest]
-    earlier_rows: int
-
-    @classmethod
-    def planned(
-        cls,
+    def __init__(
+        self,
         check: InputCheck,
         plan: InputPlan,
         settings: AuditSettings,
@@ -95,35 +88,29 @@ class RunRecord:
         models: Mapping[str, str],
         root: str,
         clock: RunClock,
-    ) -> RunRecord:
+    ) -> None:
         """The run of a plan in the output ``root``, once its models were loaded; says what is done again.
 
         Digests of files in an object store are not compared: it checks them itself. Changes nothing. Raises
         ``UsageError`` if there are finished chunks that the run would remove; ``OSError`` if the output cannot be read.
         """
-        progress = choose_progress(quiet=options.quiet, console=options.console)
-        store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
-        finished, damaged = ({}, []) if options.overwrite else store.fitting(plan.chunks, digests="://" not in root)
+        self.settings, self.options, self.plan, self.models, self.clock = settings, options, plan, models, clock
+        self.progress = choose_progress(quiet=options.quiet, console=options.console)
+        self.store = ChunkStore(root, configuration_hash(settings, models, check.extra_fields))
+        self.finished: dict[str, ChunkManifest] = {}
+        damaged: list[str] = []
+        if not options.overwrite:
+            self.finished, damaged = self.store.fitting(plan.chunks, digests="://" not in root)
+        self.earlier_rows = sum(chunk.counts.rows for chunk in self.finished.values())
         for note in plan.notes:
-            progress.note(note)
+            self.progress.note(note)
         if damaged:
-            progress.note(
-                f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(finished)} finished chunks, "
-                f"first in {damaged[0]}; these chunks are audited again"
+            self.progress.note(
+                f"files are damaged or missing in {len(damaged)} of {len(damaged) + len(self.finished)} finished "
+                f"chunks, first in {damaged[0]}; these chunks are audited again"
             )
         clock.load_seconds = clock.seconds
-        return cls(
-            settings=settings,
-            options=options,
-            plan=plan,
-            models=models,
-            store=store,
-            schemas=output_schemas(settings, models, check.extra_fields),
-            clock=clock,
-            progress=progress,
-            finished=finished,
-            earlier_rows=sum(chunk.counts.rows for chunk in finished.values()),
-        )
+        self.schemas = output_schemas(settings, models, check.extra_fields)
 
     @property
     def missing(self) -> list[Chunk]:
@@ -131,9 +118,7 @@ class RunRecord:
         return [chunk for chunk in self.plan.chunks if chunk.name not in self.finished]
 
     def run(
-        self,
-        audit: Callable[[], Mapping[str, ChunkManifest]],
-        give_up: Callable[[], Mapping[str, ChunkManifest]],
+        self, audit: Callable[[], Mapping[str, ChunkManifest]], give_up: Callable[[], Mapping[str, ChunkManifest]]
     ) -> RunManifest:
         """Remove all chunks but the finished ones, ``audit`` the others, and keep the status in the run manifest.
 

@@ -251,9 +251,29 @@ def serve(
     connection.send(ModelsLoaded(provenance))
     if asking is not None:
         settings = with_pinned_model(settings, provenance)
+    count, sent = 0, time.monotonic()
+
+    def report(rows: int) -> None:
+        """Tell at most twice per second how many rows have finished."""
+        nonlocal count, sent
+        count += rows
+        if time.monotonic() - sent >= _REPORT_SECONDS:
+            connection.send(RowsFinished(count))
+            count, sent = 0, time.monotonic()
+
     while (job := connection.recv()) is not None:
+        count, sent = 0, time.monotonic()
         try:
-            connection.send(_run(connection, settings, job, model))
+            attempt = run_chunk(
+                job.rows,
+                settings=settings,
+                schemas=job.schemas,
+                folder=Path(job.folder),
+                on_rows=report,
+                fatal_rows=job.fatal_rows,
+                model=model,
+            )
+            connection.send(attempt)
         except ModelWorkerDiedError as error:
             shutil.rmtree(job.folder)
             connection.send(ModelWorkerDied(error.pid))
@@ -281,28 +301,6 @@ def load_models(settings: AuditSettings, elsewhere: Mapping[str, str] | None = N
     return {**audit_provenance(method, settings.method, load_audit_models(settings.models, method.needs)), **own}
 
 
-def _run(connection: Connection, settings: AuditSettings, job: RunRows, model: BlockModel | None) -> ChunkAttempt:
-    """Audit the rows, and tell at most twice per second how many have finished."""
-    count, sent = 0, time.monotonic()
-
-    def report(rows: int) -> None:
-        nonlocal count, sent
-        count += rows
-        if time.monotonic() - sent >= _REPORT_SECONDS:
-            connection.send(RowsFinished(count))
-            count, sent = 0, time.monotonic()
-
-    return run_chunk(
-        job.rows,
-        settings=settings,
-        schemas=job.schemas,
-        folder=Path(job.folder),
-        on_rows=report,
-        fatal_rows=job.fatal_rows,
-        model=model,
-    )
-
-
 def run_chunk(
     rows: RowRange,
     *,
@@ -327,7 +325,6 @@ def run_chunk(
     for run in audit_stages(settings, schemas.evidence, model).values():
         group = run(group)
     write_group(group, folder, schemas)
-    attempt = read_attempt(
-        rows, folder, settings, group.counts, storage=ArrowStorage(), last_try=fatal_rows is not None
-    )
+    is_last = fatal_rows is not None
+    attempt = read_attempt(rows, folder, settings, group.counts, storage=ArrowStorage(), last_try=is_last)
     return replace(attempt, seconds=time.monotonic() - started, stages=take_stage_seconds())

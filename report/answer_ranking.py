@@ -31,12 +31,10 @@ UNMATCHED_RISK = 0.5
 WORST_SHARE = 2 / 3
 _START_RISKS = {Support.SUPPORTED: 0.0, Support.WEAK: 0.5, Support.UNSUPPORTED: 1.0, Support.NOT_CALIBRATED: 0.5}
 _KINDS = pa.array([kind.value for kind in AnswerKind])
-
-
 _JUDGED, _REFUSAL, _NOT_JUDGED = range(3)
 """Where an answer stands in the ranking: by its risk, or apart."""
-_GROUPS = {AnswerKind.REFUSAL: _REFUSAL, AnswerKind.NOT_JUDGED: _NOT_JUDGED}
-_GROUP_OF_KIND = np.array([_GROUPS.get(kind, _JUDGED) for kind in AnswerKind])
+_APART = {AnswerKind.REFUSAL: _REFUSAL, AnswerKind.NOT_JUDGED: _NOT_JUDGED}
+_GROUP_OF_KIND = np.array([_APART.get(kind, _JUDGED) for kind in AnswerKind])
 _SUMS = {"worst": "max", "risk": "sum", "claims": "sum", "unsupported": "sum", "group": "max", "given": "max"}
 
 
@@ -121,15 +119,21 @@ class RiskTally:
         answers, names = self.answers(), [*self.files]
         wanted = {(self.files.get(source.source_file), source.source_row) for source in also}
         groups = [answers.filter(pc.equal(answers["group"], group)) for group in (_JUDGED, _REFUSAL, _NOT_JUDGED)]
+        # What one group does not need falls to the others.
+        judged, refusals, not_judged = (group.num_rows for group in groups)
+        kept_refusals, kept_others = min(refusals, size // 10), min(not_judged, size // 10)
+        first = min(judged, size - kept_refusals - kept_others)
+        second = min(refusals, size - first - kept_others)
+        shown = (first, second, min(not_judged, size - first - second))
         chosen = {
             RowSource(names[row["file"]], row["row"]): row["risk"]
-            for group, count in zip(groups, _shown_counts([group.num_rows for group in groups], size), strict=True)
+            for group, count in zip(groups, shown, strict=True)
             for row in _first(group, count, wanted)
         }
         columns = (pc.greater(answers[name], 0) for name in ("unsupported", "claims"))
         flagged, with_claims = (pc.sum(column, min_count=0).as_py() for column in columns)
-        judged = pc.count(answers["given"]).as_py() or with_claims
-        return AnswerRanking(chosen, answers.num_rows, judged, flagged, pc.mean(answers["given"]).as_py())
+        judged_count = pc.count(answers["given"]).as_py() or with_claims
+        return AnswerRanking(chosen, answers.num_rows, judged_count, flagged, pc.mean(answers["given"]).as_py())
 
 
 def rank_answers(audit: AuditDirectory, size: int, *, where: ds.Expression | None = None) -> AnswerRanking:
@@ -151,28 +155,19 @@ def span_risks(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
 
 def riskiest_claim(spans: Sequence[SpanEvidence]) -> SpanEvidence | None:
     """The claim that most likely lacks support, of equal ones the first; None where there is no claim."""
-    return max((span for span in spans if span.is_claim), key=_claim_risk, default=None)
 
+    def risk_of(span: SpanEvidence) -> float:
+        if span.support_score is not None:
+            return 1 - span.support_score
+        return float(_risk(_START_RISKS[span.support], span.evidence_mass or 0.0, bool(span.unmatched_values)))
 
-def _claim_risk(span: SpanEvidence) -> float:
-    if span.support_score is not None:
-        return 1 - span.support_score
-    return float(_risk(_START_RISKS[span.support], span.evidence_mass or 0.0, bool(span.unmatched_values)))
+    return max((span for span in spans if span.is_claim), key=risk_of, default=None)
 
 
 def _risk(start: npt.ArrayLike, mass: npt.ArrayLike, unmatched: npt.ArrayLike) -> npt.NDArray[np.float64]:
     start, mass, unmatched = map(np.asarray, (start, mass, unmatched))
     risk: npt.NDArray[np.float64] = np.clip(start * (1 - mass) + UNMATCHED_RISK * unmatched, 0.0, 1.0)
     return risk
-
-
-def _shown_counts(counts: Sequence[int], size: int) -> list[int]:
-    """How many answers of each group are shown; what one group does not need falls to the others."""
-    judged, refusals, not_judged = counts
-    kept = [min(refusals, size // 10), min(not_judged, size // 10)]
-    first = min(judged, size - sum(kept))
-    second = min(refusals, size - first - kept[1])
-    return [first, second, min(not_judged, size - first - second)]
 
 
 def _first(answers: pa.Table, size: int, also: Collection[tuple[int | None, int]]) -> list[dict[str, Any]]:
@@ -270,11 +265,9 @@ def compare_audits(audit: AuditDirectory, earlier: AuditDirectory) -> AuditCompa
     both = now.join(before, keys="record_id", right_suffix="_before", join_type="inner", use_threads=False)
     if not both.num_rows:
         first = " and ".join(repr(min(counter)) if counter else "none" for counter in reversed(counts))
-        shared = (
-            "has no record id that is unique in both and is one of" if repeated else "has none of the record ids of"
-        )
+        lacks = "no record id that is unique in both and is one of" if repeated else "none of the record ids of"
         raise UsageError(
-            f"--previous should be an audit of the same answers, but {str(earlier.root)!r} {shared} "
+            f"--previous should be an audit of the same answers, but {str(earlier.root)!r} has {lacks} "
             f"{str(audit.root)!r}: {all_before.num_rows:,} and {all_now.num_rows:,} answers, the first ids are "
             f"{first}; name another audit, or leave --previous out"
         )

@@ -73,16 +73,17 @@ class CommittedChunks:
 
     def manifests_by_name(self) -> dict[str, ChunkManifest | None]:
         """The manifests by the chunks' names, None for a damaged one; raises what else ``read`` does."""
-        names = self.names()
-        return dict(zip(names, in_threads(self._read_if_valid, names), strict=True))
 
-    def _read_if_valid(self, name: str) -> ChunkManifest | None:
-        try:
-            return self.read(name)
-        except SchemaVersionError:
-            raise
-        except ValueError:
-            return None
+        def read_if_valid(name: str) -> ChunkManifest | None:
+            try:
+                return self.read(name)
+            except SchemaVersionError:
+                raise
+            except ValueError:
+                return None
+
+        names = self.names()
+        return dict(zip(names, in_threads(read_if_valid, names), strict=True))
 
 
 def in_threads(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:

@@ -15,7 +15,7 @@ from pathlib import PurePath
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.report.overview import AgreementTally
 from attribeam.schemas import VERDICTS, AnswerKind, Support
-from attribeam.schemas.run_manifest import AuditCounts, RunManifest
+from attribeam.schemas.run_manifest import AuditCounts
 
 MEASURED_ON = "verdict_measured_on"
 """What the figures of a verdict were measured on, to follow "measured on"."""
@@ -50,7 +50,13 @@ class Figure:
 
 def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | None:
     """Why a change since the earlier audit need not be one of the audited system; None where only time went by."""
-    remarks = [*_log_remark(audit.manifest, previous.manifest)]
+    remarks = []
+    contents, earlier = ({file.sha256 for file in side.manifest.inputs} for side in (audit, previous))
+    if not contents & earlier:
+        first = previous.manifest.inputs[0].path if previous.manifest.inputs else "none"
+        remarks.append(f"read other logs, none of which this one read (the first is {first})")
+    elif contents != earlier:
+        remarks.append(f"read other logs too, it shares {len(contents & earlier)} of this one's {len(contents)} files")
     if previous.incomplete:
         remarks.append(f"is not complete (its status is {previous.manifest.status})")
     if audit.manifest.configuration != previous.manifest.configuration:
@@ -58,15 +64,6 @@ def comparison_remark(audit: AuditDirectory, previous: AuditDirectory) -> str | 
     if not remarks:
         return None
     return f"The earlier audit {' and '.join(remarks)}: a change may come from there, and not from the audited system."
-
-
-def _log_remark(manifest: RunManifest, previous: RunManifest) -> Iterator[str]:
-    contents, earlier = ({file.sha256 for file in run.inputs} for run in (manifest, previous))
-    if not contents & earlier:
-        first = previous.inputs[0].path if previous.inputs else "none"
-        yield f"read other logs, none of which this one read (the first is {first})"
-    elif contents != earlier:
-        yield f"read other logs too, it shares {len(contents & earlier)} of this one's {len(contents)} files"
 
 
 def top_figures(audit: AuditDirectory, previous: AuditDirectory | None) -> tuple[Figure, ...]:
@@ -158,7 +155,6 @@ def _points(now: tuple[int, int], before: tuple[int, int] | None, *, more_is_bet
 
 
 def _signed(number: float) -> str:
-    """One digit after the point, with a sign, and a true minus for negative numbers."""
     return f"{number:+,.1f}".replace("-", "−")
 
 
@@ -183,7 +179,6 @@ def audit_facts(audit: AuditDirectory) -> dict[str, list[tuple[str, str]]]:
 
 
 def _option_facts(options: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Options that have a value; nested ones carry the names of their groups."""
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from _option_facts(value, f"{prefix}{_words(name)}: ")

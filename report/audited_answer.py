@@ -198,24 +198,23 @@ def evidence_rows(evidence: pa.Table | pa.RecordBatch) -> list[EvidenceRow]:
 
     Such are moments beyond the year 9999, unknown time zones, and nanoseconds where there is no pandas.
     """
+
+    def value_or_text(column: pa.Array, index: int) -> Any:
+        try:
+            return column[index].as_py()
+        except _NO_PYTHON_VALUE:
+            return " ".join(column.slice(index, 1).to_string().split()).removeprefix("[ ").removesuffix(" ]")
+
+    def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+        try:
+            return list(column.to_pylist())
+        except _NO_PYTHON_VALUE:
+            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            return [value_or_text(chunk, index) for chunk in chunks for index in range(len(chunk))]
+
     names = evidence.schema.names
-    columns = [_python_values(evidence.column(name)) for name in names]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except _NO_PYTHON_VALUE:
-        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-        return [_value_or_text(chunk, index) for chunk in chunks for index in range(len(chunk))]
-
-
-def _value_or_text(column: pa.Array, index: int) -> Any:
-    try:
-        return column[index].as_py()
-    except _NO_PYTHON_VALUE:
-        return " ".join(column.slice(index, 1).to_string().split()).removeprefix("[ ").removesuffix(" ]")
+    rows = zip(*(values(evidence.column(name)) for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def answer_of_rows(source: RowSource, rows: Sequence[EvidenceRow]) -> AuditedAnswer:
@@ -250,22 +249,20 @@ def without_texts(answer: AuditedAnswer) -> AuditedAnswer:
 
 
 def _with_texts(span: SpanEvidence, record: QARecord | None) -> SpanEvidence:
-    pieces = [_position(piece.chars) if record is None else _piece_text(piece, record) for piece in span.evidence]
+    def words(chars: CharRange, piece: EvidencePiece | None = None) -> str:
+        if record is None:
+            return f"characters {chars.char_start} to {chars.char_end}"
+        if piece is None:
+            return chars.of(record.answer)
+        passage = record.passages[piece.passage_index]
+        return chars.of((passage.title or "") if piece.in_title else passage.text)
+
     return replace(
         span,
-        text=_position(span.chars) if record is None else span.chars.of(record.answer),
-        evidence=tuple(replace(piece, text=text) for piece, text in zip(span.evidence, pieces, strict=True)),
+        text=words(span.chars),
+        evidence=tuple(replace(piece, text=words(piece.chars, piece)) for piece in span.evidence),
         unmatched_values=tuple(value or "(not written)" for value in span.unmatched_values),
     )
-
-
-def _piece_text(piece: EvidencePiece, record: QARecord) -> str:
-    passage = record.passages[piece.passage_index]
-    return piece.chars.of((passage.title or "") if piece.in_title else passage.text)
-
-
-def _position(chars: CharRange) -> str:
-    return f"characters {chars.char_start} to {chars.char_end}"
 
 
 DEAD_LETTERS_PER_REASON = 50
@@ -298,15 +295,14 @@ def embedded_answers(
         for row in evidence_rows(batch):
             if (source := RowSource(row["source_file"], row["source_row"])) in rows:
                 rows[source].append(row)
-    texts = {record.source: record for record in logs.answers(frozenset(risks)) if _text_length(record) <= 400_000}
+    texts = {}
+    for record in logs.answers(frozenset(risks)):
+        parts = (part for passage in record.passages for part in (passage.text, passage.title or ""))
+        if sum(map(len, (record.question, record.answer, *parts))) <= 400_000:
+            texts[record.source] = record
     for source, risk in risks.items():
         answer = answer_of_rows(source, sorted(rows[source], key=lambda row: int(row["span_index"])))
         yield EmbeddedAnswer(with_texts(answer, texts.get(source)), risk, texts.get(source))
-
-
-def _text_length(record: QARecord) -> int:
-    texts = (part for passage in record.passages for part in (passage.text, passage.title or ""))
-    return sum(map(len, (record.question, record.answer, *texts)))
 
 
 def embedded_dead_letters(audit: AuditDirectory) -> list[dict[str, object]]:

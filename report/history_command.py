@@ -1,38 +1,347 @@
-"""Show what the audits in a folder found over time: a table, and a page with everything that moved."""
+"""What the audits of a folder found, in the order of their answers' times: a table, and a page with all that moved.
+
+Something has moved where a share lies out of its range. Only small files are read and no evidence, so hundreds of
+audits are read in seconds.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
+from math import sqrt
 from pathlib import Path
+from statistics import fmean, variance
+from typing import Annotated
 from urllib.parse import quote
 
 from markupsafe import Markup
+from pydantic import Field
 from rich.cells import cell_len
 
-from attribeam.report.audit_history import (
-    BEFORE,
-    PAGE,
-    READ_FILES,
-    WATCHED,
-    Alert,
-    AuditEntry,
-    ExpectedRange,
-    audit_folders,
-    expected_ranges,
-    find_alerts,
-    read_history,
-)
+from attribeam.report.audit_directory import RUN_MANIFEST
 from attribeam.report.audit_summary import Change, Figure
 from attribeam.report.html_page import asset, security_policy, template
 from attribeam.report.messages import STANDARD_OUTPUT, as_private_as, check_output, one_line, write_lines
-from attribeam.report.overview import SUPPORTS, SupportCounts, Timeline, timeline
-from attribeam.schemas.errors import ExitCode, UsageError
+from attribeam.report.overview import SUPPORTS, ShareGroup, SupportCounts, Timeline, timeline
+from attribeam.schemas import VERDICTS
+from attribeam.schemas.errors import ExitCode, RunError, SchemaVersionError, UsageError
 from attribeam.schemas.files import check_apart
+from attribeam.schemas.run_manifest import (
+    Count,
+    FiniteNumber,
+    Moment,
+    RunManifest,
+    RunStatus,
+    Share,
+    read_json,
+    utc_moment,
+)
+
+DAMAGED = "damaged"
+"""The status of an audit whose manifest cannot be read."""
+_MARKER = "_attribeam"
+PAGE = "report.html"
+_METRICS = "metrics.json"
+READ_FILES = (RUN_MANIFEST, _METRICS)
+_DATE = re.compile(r"(?<!\d)(20\d\d)(?:[-_]?|/(?:month=)?)([01]\d)(?:[-_]?|/(?:day=)?)([0-3]\d)(?!\d)")
+_LATEST = datetime(2999, 12, 31, tzinfo=UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """What one audit found.
+
+    Attributes:
+        name: of its folder, as far as it can be written as text.
+        moment: when its answers were given, as ``metrics.json`` tells, else the last date in the paths of its inputs or
+            in its own name, else when its last run started; of a damaged audit, when its files were last written.
+        note: what is wrong with its files.
+        metrics: shares by the names of ``--fail-if``, and their standard ``errors``, as far as they are known.
+        groups: claims by support for the values of the generator and of carried columns.
+    """
+
+    name: str
+    moment: datetime
+    status: str
+    note: str = ""
+    rows: int = 0
+    claims: int = 0
+    supports: SupportCounts = field(default_factory=SupportCounts)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, tuple[ShareGroup, ...]] = field(default_factory=dict)
+    failed_gates: tuple[str, ...] = ()
+    configuration: str = ""
+    page: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its figures are those of all its rows."""
+        return self.status == RunStatus.DONE
+
+    @property
+    def when(self) -> str:
+        """Day and minute in UTC."""
+        return f"{self.moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+    def to_json(self) -> str:
+        """This entry on one line."""
+        fields = asdict(self) | {"moment": self.moment.isoformat()}
+        return json.dumps(fields, ensure_ascii=True, allow_nan=False)
+
+
+def audit_folders(root: Path) -> list[Path]:
+    """The audits right below a folder, whole or not, by name; links and hidden folders are passed over.
+
+    Raises ``UsageError`` if it is no folder, or itself an audit; ``RunError`` if it cannot be read.
+    """
+
+    def is_audit(folder: Path) -> bool:
+        return (folder / _MARKER).is_file() or (folder / RUN_MANIFEST).is_file()
+
+    if not root.is_dir():
+        raise UsageError(f"expected a folder that holds audits, there is no folder {str(root)!r}")
+    if is_audit(root):
+        raise UsageError(f"{str(root)!r} is one audit; name the folder that holds the audits, such as its parent")
+    try:
+        return sorted(
+            path for path in root.iterdir() if not path.is_symlink() and path.name[0] != "." and is_audit(path)
+        )
+    except OSError as error:
+        raise RunError(f"{str(root)!r} cannot be read: {error}") from error
+
+
+def read_history(root: Path) -> list[AuditEntry]:
+    """What ``audit_folders`` found, oldest first; ``UsageError`` if there is none."""
+    entries = sorted(map(read_entry, audit_folders(root)), key=lambda entry: (entry.moment, entry.name))
+    if not entries:
+        raise UsageError(f"expected a folder that holds audits, {str(root)!r} holds none")
+    return entries
+
+
+def read_entry(folder: Path) -> AuditEntry:
+    """What an audit found; one whose manifest cannot be read is ``DAMAGED``."""
+    name = folder.name.encode("utf-8", "replace").decode()
+    try:
+        manifest = RunManifest.from_json(_content(folder / RUN_MANIFEST), RUN_MANIFEST)
+    except (OSError, ValueError) as error:
+        reason = "it has no run_manifest.json" if isinstance(error, FileNotFoundError) else "it cannot be read"
+        note = str(error) if isinstance(error, SchemaVersionError) else f"run_manifest.json: {reason}"
+        # When it was last written to, as far as its two files tell.
+        times = [path.stat().st_mtime for path in (folder / RUN_MANIFEST, folder / _MARKER) if path.is_file()]
+        written = datetime.fromtimestamp(max(0, min(max(times, default=0), _LATEST)), UTC)
+        return AuditEntry(name, written, DAMAGED, note)
+    counts = manifest.counts
+    shares = {"dead_letter_share": counts.dead_lettered / counts.rows} if counts.rows else {}
+    if counts.claim_count:
+        shares |= {f"{support}_share": counts.claims.get(support, 0) / counts.claim_count for support in VERDICTS}
+    entry = AuditEntry(
+        name=name,
+        moment=_last_date(log.path for log in manifest.inputs) or _last_date([name]) or utc_moment(manifest.started_at),
+        status=str(manifest.status),
+        rows=counts.rows,
+        claims=counts.claim_count,
+        supports=SupportCounts(*(counts.claims.get(support, 0) for support in VERDICTS)),
+        metrics=shares,
+        configuration=manifest.configuration,
+        page=(folder / PAGE).is_file() and name == folder.name,
+    )
+    return _with_metrics(entry, folder, manifest) if entry.is_done else entry
+
+
+def _last_date(paths: Iterable[str]) -> datetime | None:
+    """The last of the days that paths name, such as ``date=2026-11-19``, ``20261119`` or ``2026/11/19``."""
+    days = []
+    for digits in chain.from_iterable(map(_DATE.findall, paths)):
+        with suppress(ValueError):
+            year, month, day = map(int, digits)
+            days.append(datetime(year, month, day, tzinfo=UTC))
+    return max(days, default=None)
+
+
+def _with_metrics(entry: AuditEntry, folder: Path, manifest: RunManifest) -> AuditEntry:
+    try:
+        facts = read_json(_Metrics, _content(folder / _METRICS), extra="ignore")
+    except FileNotFoundError:
+        return replace(entry, note="it has no metrics.json")
+    except (OSError, ValueError):
+        return replace(entry, note="metrics.json cannot be read")
+    if facts.started_at != manifest.started_at:
+        return replace(entry, note="metrics.json is of another run")
+    return replace(
+        entry,
+        moment=entry.moment if facts.answered_at is None else utc_moment(facts.answered_at),
+        metrics={**entry.metrics, **{name: risk for name, risk in asdict(facts.metrics).items() if risk is not None}},
+        errors=facts.standard_errors,
+        groups={column: tuple(map(_share_group, groups)) for column, groups in facts.groups.items()},
+        failed_gates=tuple(str(gate) for gate in facts.quality_gates if gate.failed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    metric: str
+    operator: str
+    limit: FiniteNumber
+    value: FiniteNumber | None
+    failed: bool
+
+    def __str__(self) -> str:
+        value = "no value" if self.value is None else f"{self.value:.4g}"
+        return f"{self.metric} {self.operator} {self.limit:g}: {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    value: str | None
+    supported: Count
+    weak: Count
+    unsupported: Count
+
+
+def _share_group(group: _Group) -> ShareGroup:
+    return ShareGroup(group.value, SupportCounts(group.supported, group.weak, group.unsupported))
+
+
+@dataclass(frozen=True, slots=True)
+class _Risks:
+    mean_answer_risk: Share | None
+    answers_at_risk: Share | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Metrics:
+    started_at: str
+    answered_at: Moment | None
+    metrics: _Risks
+    standard_errors: Mapping[str, Annotated[FiniteNumber, Field(ge=0)]]
+    groups: Mapping[str, tuple[_Group, ...]]
+    quality_gates: tuple[_Gate, ...]
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file; what is none, such as a pipe, is as good as missing."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return path.read_bytes()
+
+
+# A range is the mean of up to fourteen finished audits before, and as much to both sides that 99.73% of shares that did
+# not change lie within it: three standard errors, if only chance moves a share from night to night, or Student's factor
+# times the spread of the nights before, if that is more.
+
+WATCHED = {
+    "unsupported_share": "unsupported claims",
+    "weak_share": "weak claims",
+    "answers_at_risk": "answers at risk",
+    "mean_answer_risk": "mean answer risk",
+    "dead_letter_share": "dead letters",
+}
+"""Shares that are watched, with their names in words; of each, less is better."""
+BEFORE = 14
+_LIMIT = 3.0
+_STUDENT = (6.62, 5.51, 4.90, 4.53, 4.28, 4.09, 3.96, 3.85, 3.76, 3.69)
+"""The same limit for a spread that 5, 6, ... and 14 nights tell: quantiles of Student's distribution."""
+_FEWEST_NIGHTS = 5
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRange:
+    """Where a share should lie by the ``audits`` audits before; ``changed`` if these had another configuration."""
+
+    low: float
+    high: float
+    audits: int
+    changed: bool = False
+
+    def holds(self, share: float) -> bool:
+        """Whether a share is in the range."""
+        return self.low <= share <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something to look at; ``kind`` is "worse", "better", "gate" or "broken"."""
+
+    entry: AuditEntry
+    kind: str
+    text: str
+    metric: str = ""
+
+
+def expected_ranges(entries: Sequence[AuditEntry], metric: str) -> list[ExpectedRange | None]:
+    """Where ``metric`` of each audit should lie by those before it, oldest first; None where nobody can tell.
+
+    An audit outside its range says nothing about later ones, unless the next is outside too: then these two begin a
+    new level. Audits of the same configuration are compared where there are some. Without standard errors, five audits
+    are needed.
+    """
+    ranges: list[ExpectedRange | None] = []
+    calm: list[AuditEntry] = []
+    outside: list[AuditEntry] = []
+    for entry in entries:
+        has_share = entry.is_done and metric in entry.metrics
+        expected = _expected_range(calm, entry, metric) if has_share else None
+        ranges.append(expected)
+        if has_share and (expected is None or expected.holds(entry.metrics[metric])):
+            calm, outside = [*calm, entry], []
+        elif has_share:
+            calm, outside = ([*outside, entry], []) if outside else (calm, [entry])
+    return ranges
+
+
+def _expected_range(before: Sequence[AuditEntry], entry: AuditEntry, metric: str) -> ExpectedRange | None:
+    same = [night for night in before if night.configuration == entry.configuration]
+    reference = (same or before)[-BEFORE:]
+    values = [night.metrics[metric] for night in reference]
+    count, own_error = len(reference), entry.errors.get(metric)
+    errors = [night.errors[metric] for night in reference if metric in night.errors]
+    reaches = []
+    if reference and own_error is not None and len(errors) == count:
+        reaches.append(_LIMIT * sqrt(own_error**2 + sum(error**2 for error in errors) / count**2))
+    if count >= _FEWEST_NIGHTS:
+        reaches.append(_STUDENT[count - _FEWEST_NIGHTS] * sqrt(variance(values) * (1 + 1 / count)))
+    if not reaches:
+        return None
+    middle, reach = fmean(values), max(reaches) + _ROUNDING
+    return ExpectedRange(max(middle - reach, 0.0), min(middle + reach, 1.0), count, changed=not same)
+
+
+def find_alerts(entries: Sequence[AuditEntry]) -> list[Alert]:
+    """All alerts of a history, oldest first."""
+    of_each = zip(*(expected_ranges(entries, metric) for metric in WATCHED), strict=True)
+    own = (dict(zip(WATCHED, ranges, strict=True)) for ranges in of_each)
+    return [alert for entry, ranges in zip(entries, own, strict=True) for alert in _alerts_of(entry, ranges)]
+
+
+def _alerts_of(entry: AuditEntry, ranges: Mapping[str, ExpectedRange | None]) -> Iterator[Alert]:
+    if not entry.is_done:
+        damaged, unfinished = f"is damaged: {entry.note}", f"is not complete, its status is {entry.status}"
+        yield Alert(entry, "broken", damaged if entry.status == DAMAGED else unfinished)
+        return
+    if entry.note:
+        yield Alert(entry, "broken", entry.note)
+    yield from (Alert(entry, "gate", f"failed the gate {gate}") for gate in entry.failed_gates)
+    for metric, expected in ranges.items():
+        value = entry.metrics.get(metric)
+        if expected is not None and value is not None and not expected.holds(value):
+            by = f"{expected.audits} audits before" if expected.audits > 1 else "audit before"
+            changed = ", which had other options, models or versions" * expected.changed
+            range_text = f"{expected.low:.2%} to {expected.high:.2%} was expected by the {by}{changed}"
+            kind = "worse" if value > expected.high else "better"
+            yield Alert(entry, kind, f"{WATCHED[metric]} {value:.2%}, where {range_text}", metric)
+
+
+# The command prints a table, and writes a page if one is asked for.
 
 _HEADER = ("date (UTC)", "audit", "status", "rows", "claims", "unsup.", "weak", "at risk", "risk", "dead", "gates")
 _MOST_ALERTS = 20
@@ -123,7 +432,6 @@ def _column_values(entries: Sequence[AuditEntry]) -> dict[str, list[tuple[str | 
 
 
 def _unsupported_share(entry: AuditEntry, column: str, value: str | None) -> float | None:
-    """That of the claims of one value; None if the audit has none of it."""
     groups = (group.counts for group in entry.groups.get(column, ()) if group.value == value and group.counts.spans)
     return next((counts.unsupported_share for counts in groups), None)
 
@@ -153,26 +461,28 @@ def history_page(root: Path, entries: Sequence[AuditEntry], output: Path) -> str
     moments = [f"{entry.moment.astimezone(UTC):%d %B %Y}".lstrip("0") for entry in (entries[0], entries[-1])]
     statuses = Counter(entry.status for entry in entries).most_common()
     counted = [f"{len(entries):,} audit{'s' * (len(entries) != 1)}", *(f"{count:,} {word}" for word, count in statuses)]
-    bins = timeline(_by_hour(entries), narrowest="day")
+    hours: defaultdict[datetime, SupportCounts] = defaultdict(SupportCounts)
+    for entry in done:
+        if entry.supports.spans:
+            hours[entry.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += entry.supports
+    bins = timeline(hours, narrowest="day")
     style = asset("assets/1_base.css", "assets/2_overview.css", "assets/history.css")
     return template("history.html.j2").render(
         title=root.resolve().name.encode("utf-8", "replace").decode() or "audits",
         span="Audits of " + " to ".join(dict.fromkeys(moments)),
         counted=", ".join(counted),
-        figures=tuple(_figures(entries, done[-1])) if done else (),
+        figures=[*_figures(entries, done[-1])] if done else (),
         last=done[-1].name if done else "",
-        notes=tuple(_notes(entries, alerts)),
+        notes=[*_notes(entries, alerts)],
         nights_before=BEFORE,
-        alerts=[
-            {**_row(row.entry, links), "kind": row.kind, "text": row.text} for row in reversed(alerts[-_MOST_LISTED:])
-        ],
+        alerts=[_row(one.entry, links, kind=one.kind, text=one.text) for one in reversed(alerts[-_MOST_LISTED:])],
         metric_charts=[*_metric_charts(entries, drawn, alerts, links)],
         stack=_stack_chart(bins),
         stack_unit=f"a {bins.unit}",
         columns=[*_column_charts(drawn, links)],
         header=("date", "audit", "status", "rows", "claims", *WATCHED.values(), "failed gates"),
         rows=[
-            {**_row(entry, links), "cells": (*_figure_cells(entry, digits=2), "; ".join(entry.failed_gates))}
+            _row(entry, links, cells=(*_figure_cells(entry, digits=2), "; ".join(entry.failed_gates)))
             for entry in reversed(entries)
         ],
         height=HEIGHT,
@@ -190,9 +500,10 @@ def _figures(entries: Sequence[AuditEntry], last: AuditEntry) -> Iterator[Figure
         change, note = None, "nothing to hold it against"
         if expected is not None:
             note, change = f"{expected.low:.1%} to {expected.high:.1%} expected", Change("as expected", "neutral")
-            if not expected.holds(value):
-                more = value > expected.high
-                change = Change("more than expected", "worse") if more else Change("less than expected", "better")
+            if value > expected.high:
+                change = Change("more than expected", "worse")
+            elif value < expected.low:
+                change = Change("less than expected", "better")
         yield Figure(metric.removesuffix("_share"), words.capitalize(), f"{value:.1%}", note, change)
 
 
@@ -208,11 +519,11 @@ def _notes(entries: Sequence[AuditEntry], alerts: Sequence[Alert]) -> Iterator[s
         )
 
 
-def _row(entry: AuditEntry, links: Mapping[str, str]) -> dict[str, object]:
-    """When, which audit, where its page is, and its status: the start of a line of a list."""
+def _row(entry: AuditEntry, links: Mapping[str, str], **more: object) -> dict[str, object]:
+    """When, which audit, where its page is, and its status: the start of a line of a list, which has ``more``."""
     at = entry.moment.astimezone(UTC).isoformat(timespec="seconds")
     status = {"status": entry.status, "bad": not entry.is_done}
-    return {"at": at, "when": entry.when, "name": entry.name, "link": links.get(entry.name), **status}
+    return {"at": at, "when": entry.when, "name": entry.name, "link": links.get(entry.name), **status, **more}
 
 
 def _metric_charts(
@@ -293,14 +604,6 @@ def _dates(times: Sequence[datetime]) -> Iterator[tuple[float, str, str]]:
         for number, anchor in enumerate(("start", *["middle"] * (_MOST_LABELS - 2), "end")):
             part = number / (_MOST_LABELS - 1)
             yield _across(part), anchor, f"{times[0] + (times[-1] - times[0]) * part:%d %b %Y}"
-
-
-def _by_hour(entries: Sequence[AuditEntry]) -> dict[datetime, SupportCounts]:
-    hours: defaultdict[datetime, SupportCounts] = defaultdict(SupportCounts)
-    for entry in entries:
-        if entry.is_done and entry.supports.spans:
-            hours[entry.moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += entry.supports
-    return hours
 
 
 def _stack_chart(bins: Timeline) -> _Chart:

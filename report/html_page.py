@@ -51,6 +51,7 @@ _SCRIPTS = ("vendor/plot.js", "vendor/parquet.js", "assets/page.js")
 """The libraries, then the page's own script; ``vendor/make_bundles.sh`` makes all three."""
 _PLOT_STYLE = "vendor/plot_style.css"
 """Observable Plot adds a style element with this text to every drawing."""
+_PLOTS = ("timeline", "masses", "support_scores", "shares", "ranks")
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 
 
@@ -87,9 +88,11 @@ def html_page(
     worklist = tuple(embedded_answers(audit, logs, overview.ranking.riskiest))
     embedded = _answers_json(worklist, comparison)
     problems = logs.problems(frozenset(overview.ranking.riskiest))
+    names = passage_names(answer.texts for answer in worklist if answer.texts is not None)
+    passages = overview.passages.result(retrieved_passages(logs), names)
     shown = {
         "answers": embedded.text,
-        "plots": _plots_json(overview, worklist, logs),
+        "plots": _compact_json({**{name: getattr(overview, name) for name in _PLOTS}, "passages": passages}),
         "dead letters": _compact_json(embedded_dead_letters(audit)),
     }
     for name, written in shown.items():
@@ -168,8 +171,7 @@ def _notes(
         changed = "" if previous is None else ", and those that changed most"
         yield (
             f"The worklist holds the {embedded.answer_count:,} riskiest of {overview.ranking.answer_count:,} answers"
-            f"{changed}. "
-            "The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
+            f"{changed}. The figures and plots count all of them; all their spans stand in evidence/*.parquet, "
             "and “attribeam show RECORD_ID” prints any."
         )
     if problems:
@@ -213,13 +215,6 @@ def _answers_json(answers: Sequence[EmbeddedAnswer], comparison: AuditComparison
         items.append(item)
         with_text_count += answer.texts is not None
     return _AnswersJson(f"[{','.join(items)}]", len(items), with_text_count)
-
-
-def _plots_json(overview: Overview, worklist: Sequence[EmbeddedAnswer], logs: AuditedLogs) -> str:
-    names = passage_names(answer.texts for answer in worklist if answer.texts is not None)
-    plots = ("timeline", "masses", "support_scores", "shares", "ranks")
-    passages = overview.passages.result(retrieved_passages(logs), names)
-    return _compact_json({**{name: getattr(overview, name) for name in plots}, "passages": passages})
 
 
 def _compact_json(value: object) -> str:
@@ -307,24 +302,20 @@ def _rounded(value: float | None, *, digits: int = 6) -> float | None:
 
 def template(name: str) -> Template:
     """A page's template; what is put into it is escaped."""
-    loader = FileSystemLoader(_ROOM / "assets")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.loader = FileSystemLoader(_ROOM / "assets")
     return environment.get_template(name)
 
 
 def security_policy(*, styles: Iterable[str], scripts: Iterable[str] = ()) -> str:
     """Load nothing, and apply only these scripts and styles, by their SHA-256 hashes."""
-    return (
-        f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
+    def hashes(texts: Iterable[str]) -> str:
+        digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
+        return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
-def _hashes(texts: Iterable[str]) -> str:
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts)
-    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    own = f"script-src {hashes(scripts)}; style-src {hashes(styles)}"
+    return f"default-src 'none'; {own}; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @cache

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations, starmap
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -175,7 +176,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _record_ids(path: Path) -> list[str]:
-    """The ids of a file, one per line; empty lines are skipped."""
     try:
         ids = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
@@ -242,8 +242,7 @@ _Target = tuple[str, CharRange | None, RowSource | None]
 """Id, place in the answer and row: what a mark is on."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Vote:
+class _Vote(NamedTuple):
     target: _Target
     supported: bool | None
     reviewer: str
@@ -259,11 +258,11 @@ def read_marks(files: Sequence[Path]) -> Marks:
     votes = [*_marks_in(files)]
     marks, disputed = [], 0
     for (name, chars, source), newest in _newest(votes).items():
-        labels = {vote.supported for vote in newest if vote.supported is not None}
+        said = [vote for vote in newest if vote.supported is not None]
+        labels = {vote.supported for vote in said}
         disputed += len(labels) > 1
         if len(labels) == 1:
-            text = next(vote.row.get("text") for vote in newest if vote.supported is not None)
-            marks.append(Mark(name, chars, labels == {True}, source, str(text or "")))
+            marks.append(Mark(name, chars, labels == {True}, source, str(said[0].row.get("text") or "")))
     return Marks(tuple(marks), silent=sum(vote.supported is None for vote in votes), disputed=disputed)
 
 
@@ -391,11 +390,10 @@ def _vote(row: Mapping[str, object], where: str, reviewer: str) -> _Vote:
 
 def _rows(file: Path) -> Iterator[Mapping[str, object]]:
     readers = {".csv": _csv_rows, ".jsonl": _json_rows, ".ndjson": _json_rows, ".parquet": _parquet_rows}
-    reader = readers.get(file.suffix.lower())
-    if reader is None:
+    if file.suffix.lower() not in readers:
         raise DataError(f"marks file {file} should end in {', '.join(readers)}, as the page saves marks")
     try:
-        yield from reader(file)
+        yield from readers[file.suffix.lower()](file)
     except DataError:
         raise
     except (OSError, ValueError, LookupError, ArithmeticError, csv.Error, pa.ArrowException) as error:
@@ -415,23 +413,21 @@ def _json_rows(file: Path) -> Iterator[Mapping[str, object]]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
+            expected = f"marks file {file}, line {number}: should be a JSON object"
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"marks file {file}, line {number}: should be a JSON object, is none: {error}"
-                ) from error
+                raise DataError(f"{expected}, is none: {error}") from error
             if not isinstance(row, dict):
-                raise DataError(f"marks file {file}, line {number}: should be a JSON object, was: {type(row).__name__}")
+                raise DataError(f"{expected}, was: {type(row).__name__}")
             yield row
 
 
 def _parquet_rows(file: Path) -> Iterator[Mapping[str, object]]:
     """Rows of a Parquet file; times, which Python's own could not hold, become texts as in the other formats."""
     table = pq.read_table(file, columns=[name for name in pq.read_schema(file).names if name in _COLUMNS])
-    columns = [_iso_texts(column) if pa.types.is_temporal(column.type) else column for column in table.columns]
-    yield from pa.table(columns, names=table.column_names).to_pylist()
-
-
-def _iso_texts(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.replace_substring(times.cast(pa.string()), " ", "T")
+    for index, column in enumerate(table.columns):
+        if pa.types.is_temporal(column.type):
+            texts = pc.replace_substring(column.cast(pa.string()), " ", "T")
+            table = table.set_column(index, table.column_names[index], texts)
+    yield from table.to_pylist()

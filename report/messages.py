@@ -23,9 +23,10 @@ from functools import reduce
 from itertools import pairwise
 from operator import or_
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 CONSOLE_FLAG = "--console"
+_MOST_CHARS, _MOST_TEXTS = 4000, 50
 STANDARD_OUTPUT = "-"
 
 _STAND_INS = {code: chr(0x2400 + code) for code in range(0x20) if code != 0x0A} | {0x09: " ", 0x7F: "\u2421"}
@@ -177,8 +178,13 @@ class Messages:
 
         Of a text that is longer than anybody reads, such as one with all names of a wide table, the middle is left out.
         """
+
+        def shortened(text: str) -> str:
+            left_out, half = len(text) - _MOST_CHARS, _MOST_CHARS // 2
+            return f"{text[:half]} [{left_out:,} characters left out] {text[-half:]}" if left_out > 0 else text
+
         more = (f"and {len(texts) - _MOST_TEXTS:,} more",) if len(texts) > _MOST_TEXTS else ()
-        texts = (*map(_shortened, texts[:_MOST_TEXTS]), *more)
+        texts = (*map(shortened, texts[:_MOST_TEXTS]), *more)
         if self.kind is ConsoleKind.JSON:
             print_line(event_line(event, message="\n".join(texts), **fields), sys.stderr)
             return
@@ -190,15 +196,6 @@ class Messages:
         for line in traceback.format_exc().splitlines():
             print_line(line, sys.stderr)
         self.say("this is a fault of attribeam; please report the lines above", event="error", exit_code=1)
-
-
-_MOST_CHARS, _MOST_TEXTS = 4000, 50
-
-
-def _shortened(text: str) -> str:
-    left_out = len(text) - _MOST_CHARS
-    half = _MOST_CHARS // 2
-    return f"{text[:half]} [{left_out:,} characters left out] {text[-half:]}" if left_out > 0 else text
 
 
 TEXT_MESSAGES = Messages()
@@ -242,8 +239,5 @@ _format_warning = warnings.formatwarning
 def let_libraries_speak(level: int) -> None:
     """Print messages of libraries from ``level`` on, and warnings, on standard error, made harmless."""
 
-    def harmless_warning(*parts: Any, **named: Any) -> str:
-        return harmless(_format_warning(*parts, **named))
-
     logging.basicConfig(level=level, handlers=[_LibraryMessages()])
-    warnings.formatwarning = harmless_warning
+    warnings.formatwarning = lambda *parts, **named: harmless(_format_warning(*parts, **named))

@@ -39,9 +39,7 @@ class SupportCounts:
         return self.unsupported / self.spans if self.spans else 0.0
 
     def __add__(self, other: SupportCounts) -> SupportCounts:
-        return SupportCounts(
-            self.supported + other.supported, self.weak + other.weak, self.unsupported + other.unsupported
-        )
+        return SupportCounts(*(getattr(self, support) + getattr(other, support) for support in SUPPORTS))
 
 
 class SupportTally:
@@ -50,21 +48,22 @@ class SupportTally:
     Beyond ``limit`` values it stops counting and has ``overflowed``, so memory stays bounded.
     """
 
-    def __init__(self, column: str, *, limit: int) -> None:
+    limit: int
+
+    def __init__(self, column: str) -> None:
         self.columns: tuple[str, ...] = (column, "support")
         self.counts: defaultdict[Any, SupportCounts] = defaultdict(SupportCounts)
         self.overflowed = False
-        self._limit = limit
 
     def add(self, batch: pa.RecordBatch) -> None:
         if self.overflowed:
             return
         table = pa.table({"value": self._values(batch[self.columns[0]]), "support": batch["support"]})
         groups = table.group_by(["value", "support"]).aggregate([([], "count_all")])
-        self.overflowed = groups.num_rows > self._limit * len(SUPPORTS)
+        self.overflowed = groups.num_rows > self.limit * len(SUPPORTS)
         for group in () if self.overflowed else groups.to_pylist():
             self.counts[group["value"]] += SupportCounts(**{group["support"]: group["count_all"]})
-        self.overflowed = self.overflowed or len(self.counts) > self._limit
+        self.overflowed = self.overflowed or len(self.counts) > self.limit
 
     def _values(self, column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
@@ -94,8 +93,7 @@ class Timeline:
 class TimelineTally(SupportTally):
     """Counts spans by hour, and chooses the width of the bins at the end."""
 
-    def __init__(self) -> None:
-        super().__init__("answered_at", limit=300_000)
+    limit = 300_000
 
     def _values(self, column: pa.Array) -> pa.Array:
         moments = column.cast(pa.timestamp("us", tz="UTC"))
@@ -173,8 +171,7 @@ _GROUPED_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
 class ShareTally(SupportTally):
     """Counts spans by support for each value of a column."""
 
-    def __init__(self, column: str) -> None:
-        super().__init__(column, limit=MAX_VALUES)
+    limit = MAX_VALUES
 
     @staticmethod
     def can_group(field: pa.Field) -> bool:
@@ -186,10 +183,10 @@ class ShareTally(SupportTally):
         if self.overflowed:
             return ShareBy(self.columns[0], (), SupportCounts(), 0, too_many_values=True)
         by_size = sorted(self.counts.items(), key=lambda item: (-item[1].spans, str(item[0])))
-        groups = []
-        for value, counts in by_size[:SHOWN_VALUES]:
-            is_long = value is not None and len(value) > 80
-            groups.append(ShareGroup(f"{value[:79]}…" if is_long else value, counts))
+        groups = [
+            ShareGroup(value if value is None or len(value) <= 80 else f"{value[:79]}…", counts)
+            for value, counts in by_size[:SHOWN_VALUES]
+        ]
         groups.sort(key=lambda group: (-group.counts.unsupported_share, -group.counts.spans, group.value or ""))
         rest = [counts for _, counts in by_size[SHOWN_VALUES:]]
         return ShareBy(self.columns[0], tuple(groups), sum(rest, SupportCounts()), len(rest), too_many_values=False)
@@ -201,8 +198,7 @@ MASS_BINS = 40
 class MassTally(SupportTally):
     """Counts spans by support in each of ``MASS_BINS`` equal bins of [0, 1], by evidence mass or another share."""
 
-    def __init__(self, column: str = "evidence_mass") -> None:
-        super().__init__(column, limit=MASS_BINS + 1)
+    limit = MASS_BINS + 1
 
     def _values(self, column: pa.Array) -> pa.Array:
         known = pc.if_else(pc.is_nan(column), None, column)
@@ -257,19 +253,23 @@ def _shape(passage_id: str) -> str:
     return re.sub(r"\d+", "0", passage_id)
 
 
+@dataclass(slots=True)
 class AgreementTally:
     """Counts the claims for which a column says yes or no (``told``), and yes (``agreeing``).
 
     ``citation_agrees`` says it of claims with a citation, ``evidence_agrees`` of those whose words passages have.
     """
 
-    def __init__(self, column: str) -> None:
-        self.columns: tuple[str, ...] = (column,)
-        self.told = 0
-        self.agreeing = 0
+    column: str
+    told: int = 0
+    agreeing: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        agrees = pc.drop_null(batch[self.columns[0]])
+        agrees = pc.drop_null(batch[self.column])
         self.told += len(agrees)
         self.agreeing += pc.sum(agrees).as_py() or 0
 
@@ -427,9 +427,9 @@ class Overview:
 
 def read_overview(audit: AuditDirectory, *, answers: int, also: Collection[RowSource] = ()) -> Overview:
     """Aggregate the claims of an audit in one pass, and rank its ``answers`` first answers and those of ``also``."""
-    timeline, ranks, passages, risks = TimelineTally(), RankTally(), PassageTally(), RiskTally()
+    timeline, ranks, passages, risks = TimelineTally("answered_at"), RankTally(), PassageTally(), RiskTally()
     citations, evidence = AgreementTally("citation_agrees"), AgreementTally("evidence_agrees")
-    masses, scores = MassTally(), MassTally("support_score")
+    masses, scores = MassTally("evidence_mass"), MassTally("support_score")
     grouped = [field.name for field in audit.extra_fields if ShareTally.can_group(field)]
     shares = [ShareTally(column) for column in ("generator", "span_kind", *grouped)]
     of_claims: list[RankTally | PassageTally | AgreementTally] = [ranks, passages, citations, evidence]

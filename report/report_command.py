@@ -57,9 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--answers", type=positive_count, metavar="N",
         help="the most answers in a page or digest, riskiest first (default: 1000 in html, 50 in md)",
     )  # fmt: skip
-    add(
-        "--title", type=one_line, metavar="TEXT", help="the page's title (default: the log's name, or its folder's)"
-    )  # fmt: skip
+    add("--title", type=one_line, metavar="TEXT", help="the page's title (default: the log's name, or its folder's)")
     add("--texts", action="store_true", help=f"{TEXTS_HELP}; with {HTML} and {MARKDOWN}")
 
 
@@ -71,20 +69,6 @@ def run(arguments: argparse.Namespace) -> None:
     """
     ending = arguments.output.rpartition(".")[2]
     arguments.format = arguments.format or (ending if ending in (CSV, JSONL, MARKDOWN) else HTML)
-    _check_usage(arguments)
-    audit = AuditDirectory.open(arguments.audit)
-    check_apart(arguments.output, audit.files)
-    if arguments.format == HTML:
-        _write_page(arguments, audit)
-    else:
-        with as_private_as([audit.root]):
-            write_lines(arguments.output, _output_parts(arguments, audit))
-    if audit.incomplete:
-        _MESSAGES.say(audit.incomplete)
-
-
-def _check_usage(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go with the format, and an output that cannot be a file."""
     wanted = arguments.format
     for option, is_given, formats in (
         ("--previous", arguments.previous is not None, (HTML,)),
@@ -98,6 +82,15 @@ def _check_usage(arguments: argparse.Namespace) -> None:
     if wanted == HTML and arguments.output == STANDARD_OUTPUT:
         raise UsageError("--output - goes with the other formats; name a file for the page")
     check_output(arguments.output)
+    audit = AuditDirectory.open(arguments.audit)
+    check_apart(arguments.output, audit.files)
+    if wanted == HTML:
+        _write_page(arguments, audit)
+    else:
+        with as_private_as([audit.root]):
+            write_lines(arguments.output, _output_parts(arguments, audit))
+    if audit.incomplete:
+        _MESSAGES.say(audit.incomplete)
 
 
 def _write_page(arguments: argparse.Namespace, audit: AuditDirectory) -> None:

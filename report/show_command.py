@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -137,8 +138,13 @@ class AnswerView:
         spans = dict(enumerate(answer.spans, start=1)) if self.all_spans or not claims else claims
         yield from _head(answer)
         if texts is not None:
+            ranks = list(_LOOKS)
+            verdicts = [
+                Mark(span.chars, *_LOOKS[span.support], rank=ranks.index(span.support), label=str(number))
+                for number, span in spans.items()
+            ]
             yield from self._block("Question", texts.question)
-            yield from self._block("Answer", texts.answer, _answer_marks(spans))
+            yield from self._block("Answer", texts.answer, verdicts)
             yield Text(_MARGIN + _LEGEND, style=_QUIET)
         yield Text()
         title = f"Spans ({len(answer.spans)}, of which {len(claims)} are claims)"
@@ -147,12 +153,17 @@ class AnswerView:
         yield Text(title, style=_HEADING)
         for number, span in spans.items():
             yield from self._span(number, span)
+        # Each piece of evidence is marked, in the text or the title of a passage, with the span's number.
+        marks: defaultdict[tuple[int, bool], list[Mark]] = defaultdict(list)
+        for number, span in spans.items():
+            for piece in span.evidence:
+                mark = Mark(piece.chars, "^", "cyan underline", label=str(number))
+                marks[piece.passage_index, piece.in_title].append(mark)
         for index, passage in enumerate(() if texts is None else texts.passages):
             name = f"Passage {index + 1}" + ("" if passage.passage_id is None else f" ({one_line(passage.passage_id)})")
-            yield from self._block(name, passage.text, _passage_marks(spans, index, in_title=False))
+            yield from self._block(name, passage.text, marks[index, False])
             if passage.title:
-                marks = _passage_marks(spans, index, in_title=True)
-                yield from self._block(f"Title of passage {index + 1}", passage.title, marks)
+                yield from self._block(f"Title of passage {index + 1}", passage.title, marks[index, True])
 
     def _block(self, title: str, text: str, marks: Sequence[Mark] = ()) -> Iterator[Text]:
         yield Text()
@@ -171,8 +182,11 @@ class AnswerView:
         score = "" if span.support_score is None else f"score {span.support_score:.2f}, "
         mass = "" if span.evidence_mass is None else f"{span.evidence_mass:>5.0%} of attention on evidence"
         yield label.append(f"{span.span_kind:<10}{score}{mass}  ").append(_cut(span.text), style)
-        if about := _claim(span):
-            yield Text(_INDENT + about, style=_QUIET)
+        if span.claim_kind is not ClaimKind.CLAIM:
+            why_none = "no claim: " if span.support is Support.NO_CLAIM else ""
+            yield Text(f"{_INDENT}{why_none}{span.claim_kind}", style=_QUIET)
+        elif span.claim_index is not None and not span.is_claim:
+            yield Text(f"{_INDENT}within the claim of span {span.claim_index + 1}", style=_QUIET)
         if span.is_claim and span.why:
             yield Text(_INDENT + one_line(span.why), style=style)
         if span.unmatched_values:
@@ -207,14 +221,6 @@ def _head(answer: AuditedAnswer) -> Iterator[Text]:
             yield Text(_MARGIN + one_line(line))
 
 
-def _claim(span: SpanEvidence) -> str:
-    """Why a span is no claim, or whose verdict it takes; empty for a claim."""
-    if span.claim_kind is not ClaimKind.CLAIM:
-        return f"no claim: {span.claim_kind}" if span.support is Support.NO_CLAIM else f"{span.claim_kind}"
-    is_part = span.claim_index is not None and not span.is_claim
-    return f"within the claim of span {(span.claim_index or 0) + 1}" if is_part else ""
-
-
 def _cut(text: str) -> str:
     shown = one_line(text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
@@ -233,24 +239,6 @@ class Mark:
     style: str
     rank: int = 0
     label: str = ""
-
-
-def _answer_marks(spans: Mapping[int, SpanEvidence]) -> list[Mark]:
-    ranks = list(_LOOKS)
-    return [
-        Mark(span.chars, *_LOOKS[span.support], rank=ranks.index(span.support), label=str(number))
-        for number, span in spans.items()
-    ]
-
-
-def _passage_marks(spans: Mapping[int, SpanEvidence], index: int, *, in_title: bool) -> list[Mark]:
-    """One mark per piece of evidence in the text or title of a passage, labelled with the span's number."""
-    return [
-        Mark(piece.chars, "^", "cyan underline", label=str(number))
-        for number, span in spans.items()
-        for piece in span.evidence
-        if (piece.passage_index, piece.in_title) == (index, in_title)
-    ]
 
 
 def marked_lines(text: str, marks: Sequence[Mark], *, width: int) -> Iterator[tuple[Text, str]]:
@@ -272,23 +260,19 @@ def marked_lines(text: str, marks: Sequence[Mark], *, width: int) -> Iterator[tu
 
 def line_ranges(text: str, width: int) -> Iterator[tuple[int, int]]:
     """Half-open ranges of the lines, broken between words; white space at a break and line feeds are in none."""
-    start = 0
+    line = 0
     for paragraph in text.split("\n"):
-        yield from _paragraph_ranges(text, start, start + len(paragraph), width)
-        start += len(paragraph) + 1
-
-
-def _paragraph_ranges(text: str, start: int, end: int, width: int) -> Iterator[tuple[int, int]]:
-    line = start
-    for word in re.compile(r"\S+\s*|\s+").finditer(text, start, end):
-        word_end = word.start() + len(word.group().rstrip())
-        if line < word.start() and _end_of_fit(text, line, word_end, width) < word_end:
-            yield line, line + len(text[line : word.start()].rstrip())
-            line = word.start()
-        while (cut := _end_of_fit(text, line, word_end, width)) < word_end:
-            yield line, cut
-            line = cut
-    yield line, line + len(text[line:end].rstrip())
+        end = line + len(paragraph)
+        for word in re.compile(r"\S+\s*|\s+").finditer(text, line, end):
+            word_end = word.start() + len(word.group().rstrip())
+            if line < word.start() and _end_of_fit(text, line, word_end, width) < word_end:
+                yield line, line + len(text[line : word.start()].rstrip())
+                line = word.start()
+            while (cut := _end_of_fit(text, line, word_end, width)) < word_end:
+                yield line, cut
+                line = cut
+        yield line, line + len(text[line:end].rstrip())
+        line = end + 1
 
 
 def _end_of_fit(text: str, start: int, end: int, width: int) -> int:
@@ -320,26 +304,24 @@ def nearest_ids(audit: AuditDirectory, wanted: str, *, count: int = 5) -> list[s
     First come ids that differ in leading zeros and case only: qa-9 means qa-009. A single slip leaves one half of an id
     intact, so of the others only those that share a half are compared, at most 20,000 of them.
     """
+
+    def without_leading_zeros(ids: pa.Array) -> pa.Array:
+        return pc.replace_substring_regex(pc.utf8_lower(ids), r"(^|[^0-9])0+([0-9])", r"\1\2")
+
+    def distinct(ids: pa.Array) -> dict[str, None]:
+        return dict.fromkeys(pc.unique(ids).to_pylist())
+
     half = (len(wanted) + 1) // 2
-    (meant,) = _without_leading_zeros(pa.array([wanted]))
+    (meant,) = without_leading_zeros(pa.array([wanted]))
     same: dict[str, None] = {}
     alike: dict[str, None] = {}
     first: dict[str, None] = {}
     for batch in chain(audit.dead_letter_batches(["record_id"]), audit.evidence_batches(["record_id"])):
         ids = batch["record_id"].drop_null()
-        same |= _distinct(ids.filter(pc.equal(_without_leading_zeros(ids), meant)))
+        same |= distinct(ids.filter(pc.equal(without_leading_zeros(ids), meant)))
         if len(alike) < _MAX_COMPARED:
-            alike |= _distinct(ids.filter(pc.or_(pc.starts_with(ids, wanted[:half]), pc.ends_with(ids, wanted[half:]))))
+            alike |= distinct(ids.filter(pc.or_(pc.starts_with(ids, wanted[:half]), pc.ends_with(ids, wanted[half:]))))
         if len(first) < count:
-            first |= _distinct(ids)
+            first |= distinct(ids)
     near = get_close_matches(wanted, islice(alike, _MAX_COMPARED), n=count, cutoff=0.5)
     return list(islice({**dict.fromkeys(islice(same, count)), **dict.fromkeys(near)} or first, count))
-
-
-def _without_leading_zeros(ids: pa.Array) -> pa.Array:
-    """The ids in lower case, ``qa-009`` as ``qa-9``."""
-    return pc.replace_substring_regex(pc.utf8_lower(ids), r"(^|[^0-9])0+([0-9])", r"\1\2")
-
-
-def _distinct(ids: pa.Array) -> dict[str, None]:
-    return dict.fromkeys(pc.unique(ids).to_pylist())

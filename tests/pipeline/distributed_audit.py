@@ -13,7 +13,7 @@ import pytest
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.metrics_export import FinishedRun
+from attribeam.pipeline.metrics import FinishedRun
 from attribeam.pipeline.worker_pool import load_models
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms import stages

@@ -18,6 +18,7 @@ from attribeam.pipeline.console import (
 )
 from attribeam.pipeline.metrics import EvidenceTotals, RunMetrics
 from attribeam.pipeline.run_record import with_row_notes
+from attribeam.report.overview import AgreementTally
 from attribeam.schemas.run_manifest import (
     AuditCounts,
     ChunkManifest,
@@ -124,7 +125,7 @@ def test_the_summary_tells_rows_reasons_shares_and_places():
 
 def test_the_summary_tells_citations_that_agree_rows_that_no_verdict_read_and_why_claims_have_none():
     counts = AuditCounts(rows=8, audited=8, claims={"supported": 8, "not_calibrated": 2}, rows_unread=2, rows_asked=6)
-    totals = EvidenceTotals({}, 10, None, 0, 0, cited_claims=8, agreeing_claims=6)
+    totals = EvidenceTotals({}, 10, None, 0, 0, citations=AgreementTally("citation_agrees", told=8, agreeing=6))
     manifest = replace(_manifest(counts), models={"model": "mini"})
     lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
     for line in (

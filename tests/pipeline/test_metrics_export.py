@@ -16,12 +16,13 @@ from opentelemetry.sdk.metrics.export import (
 )
 from tests.pipeline.made_metrics import made_metrics
 
-from attribeam.pipeline import metrics_export
-from attribeam.pipeline.metrics import judge_gates, quality_gate
-from attribeam.pipeline.metrics_export import (
+from attribeam.pipeline import metrics as metrics_module
+from attribeam.pipeline.metrics import (
     FinishedRun,
     choose_exporters,
+    judge_gates,
     metric_families,
+    quality_gate,
     record_gauges,
     send_metrics,
 )
@@ -140,7 +141,7 @@ def test_an_exporter_that_is_not_installed_is_bad_usage():
 
 def test_without_the_extra_a_line_says_that_nothing_is_sent(monkeypatch, capsys):
     monkeypatch.setattr(
-        metrics_export, "find_spec", lambda name: None if name.startswith("opentelemetry") else find_spec(name)
+        metrics_module, "find_spec", lambda name: None if name.startswith("opentelemetry") else find_spec(name)
     )
     assert choose_exporters(environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:1"}) == ()
     assert "attribeam[otel]" in capsys.readouterr().err

@@ -10,10 +10,7 @@ from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_
 from tests.pipeline.test_metrics import samples
 
 from attribeam.pipeline.command_line import main
-from attribeam.pipeline.metrics import QualityGate, failed_gate_lines, judge_gates, quality_gate
-from attribeam.pipeline.metrics_export import (
-    FinishedRun,
-)
+from attribeam.pipeline.metrics import FinishedRun, QualityGate, failed_gate_lines, judge_gates, quality_gate
 from attribeam.schemas.evidence_record import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts
 

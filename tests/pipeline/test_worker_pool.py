@@ -293,10 +293,10 @@ def test_a_worker_tells_its_models_before_it_is_told_to_end():
     ],
 )
 def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(error, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(worker_pool, "_run", fail)
+    monkeypatch.setattr(worker_pool, "run_chunk", fail)
     ours, theirs = Pipe()
     ours.send(RunRows(RowRange("log.parquet", 0, 8), OutputSchemas(pa.schema([]), pa.schema([])), "folder"))
     with pytest.raises(MemoryError):

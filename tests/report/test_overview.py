@@ -31,7 +31,7 @@ START = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
 
 def timeline_of(rows):
-    return added(TimelineTally(), rows).result()
+    return added(TimelineTally("answered_at"), rows).result()
 
 
 def counted(supports):
@@ -128,7 +128,7 @@ def test_each_mass_falls_into_the_bin_that_holds_it():
     masses = [0.0, 1.0, *(chance.randrange(65) / 64 for _ in range(200))]  # 64ths of MASS_BINS are exact
     rows = [{"evidence_mass": mass, "support": chance.choice(SUPPORTS)} for mass in masses]
     wanted = Counter((min(int(row["evidence_mass"] * MASS_BINS), MASS_BINS - 1), row["support"]) for row in rows)
-    found = added(MassTally(), rows, size=50).result()
+    found = added(MassTally("evidence_mass"), rows, size=50).result()
     assert len(found) == MASS_BINS
     for number, counts in enumerate(found):
         assert counts == SupportCounts(*(wanted[number, support] for support in SUPPORTS))
