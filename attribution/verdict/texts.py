@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from itertools import pairwise
 from operator import and_
 from statistics import median
@@ -25,12 +25,13 @@ from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, 
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
 WORD_OR_MARK = re.compile(
-    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])"
+    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:\d\d)(?![^\W_])"
     rf"|[^\W_]+(?:[{INVISIBLE}]+[^\W_]+)*(?:['’][^\W_]+)?|[^\w\s{INVISIBLE}]|_"
 )
 
 NOWHERE = "\ue000"
 """It begins a word of an answer that is to match no word of a passage; ``plain_text`` keeps it."""
+_QUOTES, _JOINTS = frozenset("'’"), frozenset("-‐‑‒–—/\\._&:@=~")
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
@@ -103,15 +104,36 @@ MODALS = word_set("can could may might should must will would")
 def stem(word: str) -> str:
     """The first six letters in lower case, without diacritics and possessive ending; of a number what it amounts to.
 
-    So "1,250.50" is "1250.5", and "4.8.2" stays as it is.
+    So "1,250.50" is "1250.5", "9:00" is "9", and "4.8.2" stays as it is. A word with marks has the stems of its parts:
+    "e-mail" is "email", and "24/7" stays as it is.
     """
     word = plain_text(word).lower()
+    if parts := word_parts(word):
+        return reduce(_joined_stems, map(stem, parts))
+    word = word.removesuffix(":00")
     if not word[:1].isdigit():
         return (word[:-2] if word.endswith("'s") else word)[:_STEM_LETTERS]
     if _AMOUNT.fullmatch(word) is None:
         return word
     whole, _, decimals = word.replace(",", "").partition(".")
     return f"{whole}.{decimals}".rstrip("0").rstrip(".") if decimals else whole
+
+
+def _joined_stems(left: str, right: str) -> str:
+    return f"{left}/{right}" if left[-1:].isdigit() and right[:1].isdigit() else left + right
+
+
+@lru_cache(maxsize=_KNOWN_WORDS)
+def word_parts(word: str) -> tuple[str, ...]:
+    """What ``WORD_OR_MARK`` reads in a word that is more to it than one, in lower case; of marks only "+" and "#".
+
+    Empty for a word that it reads as one, for marks, and for endings such as "'s".
+    """
+    parts = WORD_OR_MARK.findall(word.lower())
+    if len(parts) < 2 or parts[0] in _QUOTES or word[0] == NOWHERE:
+        return ()
+    kept = tuple([part for part in parts if part[0].isalnum() or part in "+#"])
+    return kept if any(part[0].isalnum() for part in kept) else ()
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)
@@ -121,6 +143,62 @@ def carries_content(word: str) -> bool:
     if any(map(str.isdigit, word)):
         return True
     return len(word) > 2 and word[0].isalpha() and word not in FUNCTION_WORDS
+
+
+class WholeWord(NamedTuple):
+    """A word of an answer that is one for its parser, and its parts, as ``word_parts`` has them.
+
+    ``apart`` are those of the parts that are words of the answer by themselves, too.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+    apart: tuple[str, ...]
+
+    def end_in(self, lowered: Sequence[str], start: int) -> int:
+        """Where it ends in a text, given by its words and marks, if it begins at ``start`` there; else 0.
+
+        Its parts stand in a row, with any joints or none between them.
+        """
+        if lowered[start] == "".join(self.parts):
+            return start + 1
+        end = start
+        for part in self.parts:
+            while start < end < len(lowered) - 1 and lowered[end] in _JOINTS and lowered[end] != part:
+                end += 1
+            if end == len(lowered) or lowered[end] != part:
+                return 0
+            end += 1
+        is_dotted = self.text[-1] == "." and lowered[end : end + 1] == ["."] and end + 1 < len(lowered)
+        return end + 1 if is_dotted and not end_sentence(self.text, lowered[end + 1]) else end
+
+
+Wholes = tuple[WholeWord, ...]
+
+
+def words_and_marks(text: str, wholes: Wholes = ()) -> list[str]:
+    """The words and marks of a text, in which the whole words of an answer are one word each, as the answer has them.
+
+    Last stand those of their parts that are words of the answer by themselves.
+    """
+    words: list[str] = WORD_OR_MARK.findall(text)
+    if not wholes:
+        return words
+    lowered, read, apart, start = [word.lower() for word in words], list[str](), list[str](), 0
+    begins = {beginning for whole in wholes for beginning in (whole.parts[0], "".join(whole.parts))}
+    while start < len(words):
+        found = wholes if lowered[start] in begins else ()
+        end, whole = max(((whole.end_in(lowered, start), whole) for whole in found), default=(0, None))
+        read.append(whole.text if whole and end else words[start])
+        apart += whole.apart if whole and end else ()
+        start = max(end, start + 1)
+    return read + apart
+
+
+def wholes_in(text: str, wholes: Wholes) -> Wholes:
+    """Those of an answer's whole words whose parts a text has somewhere."""
+    lowered = text.lower() if wholes else ""
+    return tuple([whole for whole in wholes if all(part in lowered for part in whole.parts)])
 
 
 _BREAKS = frozenset(["but", "however", "although", "though", "while", "whereas", "yet", "despite", ";"])
@@ -192,6 +270,7 @@ class AnswerWords:
         clause_of: the clause that each word belongs to.
         heads: the head of each word, with conjuncts on the first conjunct.
         is_word: False for marks.
+        wholes: its words with marks in them, which passages are read with as one word, too.
     """
 
     def __init__(
@@ -208,6 +287,11 @@ class AnswerWords:
         self.lowered = [text.lower() for text in self.texts]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
+        wholes = {text: parts for text in self.texts if (parts := word_parts(text))}
+        apart = frozenset(self.lowered if wholes else ())
+        self.wholes = tuple(
+            [WholeWord(text, parts, (*filter(apart.__contains__, parts),)) for text, parts in wholes.items()]
+        )
         self.states = [kind is not ClaimKind.DISCOURSE and spellings.get(word) != "" for word, kind in enumerate(kinds)]
         self.content = [*map(and_, map(carries_content, self.texts), self.states)]
         self.bounds = sentence_bounds(parsed)
@@ -426,18 +510,20 @@ class PassageSentences:
     ``ranges`` has for each passage those of its title, and those of its text.
     """
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    def __init__(self, passages: Sequence[Passage], wholes: Wholes = ()) -> None:
+        """``wholes`` are the whole words of the answer."""
         self.all: list[Sentence] = []
         self.ranges: list[tuple[range, range]] = []
         self._passage_of: list[int] = []
         for index, passage in enumerate(passages):
             start = len(self.all)
-            self.all += read_sentences(passage.title or "")
+            self.all += read_sentences(passage.title or "", wholes_in(passage.title or "", wholes))
             border = len(self.all)
-            self.all += read_sentences(passage.text)
+            self.all += read_sentences(passage.text, wholes_in(passage.text, wholes))
             self.ranges.append((range(start, border), range(border, len(self.all))))
             self._passage_of += [index] * (len(self.all) - start)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
+        self._wholes = wholes
         self._ends = [sentence.end for sentence in self.all]
 
     def __len__(self) -> int:
@@ -490,7 +576,7 @@ class PassageSentences:
         title, text = self.ranges[piece.passage_index]
         part = title if piece.in_title else text
         if part and self.all[part.start].start < 0:
-            stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
+            stems = {stem(word) for word in words_and_marks(piece.text, self._wholes)}
             counts = ((index, len(stems.intersection(self.all[index].stems))) for index in part)
             return {index: count for index, count in counts if count}
         start, end = piece.chars.char_start, piece.chars.char_end
@@ -504,8 +590,12 @@ class PassageSentences:
 
 
 @remembered
-def read_sentences(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a title or text; the first of a field in JSON has its name as one word, too, for its value."""
+def read_sentences(text: str, wholes: Wholes = ()) -> tuple[Sentence, ...]:
+    """The sentences of a title or text; the first of a field in JSON has its name as one word, too, for its value.
+
+    ``wholes`` are the whole words of the answer that it has.
+    """
+    _sentence = partial(_sentence_of, wholes)
     sentences: list[Sentence] = []
     if _json_text(text) is not None:
         for number, field in enumerate(record_lines(text)):
@@ -569,11 +659,17 @@ def _is_end(line: str, end: int) -> bool:
     return end_sentence(before, behind[1] if behind else "")
 
 
-def _sentence(
-    text: str, line: int, start: int, *, also: Sequence[str] = (), breaks: frozenset[str] = _CLAUSE_BREAKS
+def _sentence_of(
+    wholes: Wholes,
+    text: str,
+    line: int,
+    start: int,
+    *,
+    also: Sequence[str] = (),
+    breaks: frozenset[str] = _CLAUSE_BREAKS,
 ) -> Sentence:
     """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides. One without any is a word itself."""
-    words = (*WORD_OR_MARK.findall(text), *also) or (text,)
+    words = (*words_and_marks(text, wholes), *also) or (text,)
     lowered = tuple(map(str.lower, words))
     bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
