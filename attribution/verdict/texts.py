@@ -472,6 +472,7 @@ _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
 _WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
 _FEWEST_SIGNS = 3
 """The fewest bars or tabs of a table of two rows."""
+_SHORT_FORMS = word_set("al. ave. blvd. bros. co. corp. dept. est. etc. inc. jr. ltd. max. min. plc. sr. tel. univ.")
 _INITIALS, _LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
@@ -634,14 +635,18 @@ def _table_rows(text: str) -> dict[int, str]:
 
 
 def end_sentence(word: str, following: str) -> bool:
-    """Whether a word with a mark at its end ends a sentence before another word: titles do not ("Dr.").
+    """Whether a word with a mark at its end ends a sentence before another word: titles do not ("Dr."), nor "e.g.".
 
-    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, and small ones before any capital letter.
+    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, and small ones before any capital letter, as "Ltd."
+    does before all but small ones.
     """
+    lowered = word.lower()
+    if not may_end_sentence(lowered, following) or word == "v.":
+        return False
     if _INITIALS.fullmatch(word):
-        is_small = len(following) > 1 and following.lower() in FUNCTION_WORDS
-        return is_small or (word.islower() and following[:1].isupper())
-    return may_end_sentence(word.lower(), following)
+        begins = len(following) > 1 and following.lower() in FUNCTION_WORDS
+        return following[:1].isupper() and (begins or word == lowered)
+    return not (lowered in _SHORT_FORMS and following[:1].islower())
 
 
 def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:

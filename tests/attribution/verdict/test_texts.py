@@ -45,6 +45,14 @@ QUESTION = "Who trimmed the lamp?"
         ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
         ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
         ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
+        ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
+        (
+            "Moss Ltd. was fined. So was Reed Ltd. Both paid.",
+            ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."],
+        ),
+        ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
+        ("It was fine. it rained.", ["It was fine.", "it rained."]),
+        ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
     ],
 )
 def test_no_sentence_ends_at_initials_and_titles(text, sentences):
