@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache, partial, reduce
+from html import unescape
 from itertools import pairwise
 from operator import and_
 from statistics import median
@@ -21,7 +22,7 @@ import numpy as np
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.markup import structured_text
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, may_end_sentence, sentence_bounds, sentence_tree
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered, visible
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
 WORD_OR_MARK = re.compile(
@@ -169,8 +170,7 @@ class WholeWord(NamedTuple):
             if end == len(lowered) or lowered[end] != part:
                 return 0
             end += 1
-        is_dotted = self.text[-1] == "." and lowered[end : end + 1] == ["."] and end + 1 < len(lowered)
-        return end + 1 if is_dotted and not end_sentence(self.text, lowered[end + 1]) else end
+        return end
 
 
 Wholes = tuple[WholeWord, ...]
@@ -189,9 +189,14 @@ def words_and_marks(text: str, wholes: Wholes = ()) -> list[str]:
     while start < len(words):
         found = wholes if lowered[start] in begins else ()
         end, whole = max(((whole.end_in(lowered, start), whole) for whole in found), default=(0, None))
-        read.append(whole.text if whole and end else words[start])
-        apart += whole.apart if whole and end else ()
-        start = max(end, start + 1)
+        if whole is None or not end:
+            read.append(words[start])
+            start += 1
+            continue
+        read.append(whole.text)
+        apart += whole.apart
+        is_dotted = whole.text[-1] == "." and words[end : end + 1] == ["."] and end + 1 < len(words)
+        start = end + (is_dotted and not end_sentence(whole.text, words[end + 1]))
     return read + apart
 
 
@@ -335,6 +340,53 @@ class AnswerWords:
         return [part in denying for part in parts]
 
 
+_UNSEEN, _FILLER = ("&", "\\u", "\u00ad", "-\n", "-\r", "- ", "-\t"), "\u2060"
+_WRITTEN_OTHERWISE = re.compile(
+    r"&(?:amp;)*(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});|(?<!\\)(?:\\u[0-9a-fA-F]{4})+"
+    r"|(?:(?<=[^\W\d_])-|\u00ad)(?:[ \t]*\r?\n[ \t]*|[ \t]+)(?=[^\W_])"
+)
+_LETTERS_BEFORE, _LETTERS, _LONGEST_PART = re.compile(r"[^\W\d_]*\Z"), re.compile(r"[^\W_]*"), 40
+_NO_TEXT, _NO_TEXT_IN_JSON = re.compile(r"[\ud800-\udfff]"), re.compile(r"[\ud800-\udfff\"\\\x00-\x1f]")
+
+
+def as_seen(text: str, answer: str) -> str:
+    """A passage's title or text as its reader sees it, for this answer: as long, with invisible code points between.
+
+    Read are character references ("&eacute;"), escapes ("\\u00e9"), and words that are hyphenated at the end of a
+    line. Such a hyphen stays before a capital letter or digit, and where the answer has it, or a blank there. One
+    before a blank goes only where the answer has the word without it. JSON stays JSON.
+    """
+    if not any(sign in text for sign in _UNSEEN):
+        return text
+    lowered, kept = answer.lower(), _NO_TEXT if _json_text(text) is None else _NO_TEXT_IN_JSON
+
+    def seen(match: re.Match[str]) -> str:
+        written = match.group()
+        if written[0] == "&":
+            read = unescape(unescape(written)).replace(";", written)  # more than a reference is none
+        elif written[0] == "\\":
+            read = str(json.loads(f'"{written}"'))
+        else:
+            read = _unhyphenated(match, lowered)
+        is_seen = len(read) <= len(written) and not kept.search(read)
+        return read.ljust(len(written), _FILLER) if is_seen else written
+
+    return _WRITTEN_OTHERWISE.sub(seen, text)
+
+
+def _unhyphenated(match: re.Match[str], answer: str) -> str:
+    text, start, written = match.string, match.start(), match.group()
+    left = _LETTERS_BEFORE.findall(text, max(start - _LONGEST_PART, 0), start)[0]
+    right = _LETTERS.findall(text, match.end(), match.end() + _LONGEST_PART)[0]
+    is_broken = "\n" in written
+    if (left + right).lower() in answer or (is_broken and written[0] != "-"):
+        return ""
+    if not is_broken:
+        return written
+    is_kept = not right[0].islower() and not (left.isupper() and right.isupper())
+    return "-" if is_kept or any(f"{left}{joint}{right}".lower() in answer for joint in "- ") else ""
+
+
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 _NAMES_OF_A_PATH, _LONGEST_KEY = 3, 60
@@ -386,6 +438,7 @@ class RecordLine:
 def record_lines(text: str) -> Iterator[RecordLine]:
     """The lines of a passage; one that is JSON is read as the lines ``path of names: value``."""
     for line in (_json_text(text) or text).split("\n"):
+        line = visible(line) or line
         match = _FIELD.match(line)
         if match is None:
             if line.strip():
@@ -481,8 +534,9 @@ _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", 
 class Sentence(NamedTuple):
     """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
 
-    ``line`` is its line among those that are not blank, and ``clauses`` has the first word and the end of each clause.
-    A row of a table ``is_row``: it is read with the heads of its columns, and the rows beside it say nothing of it.
+    ``text`` is without what no reader sees, ``line`` its line among those that are not blank, and ``clauses`` has the
+    first word and the end of each clause. A row of a table ``is_row``: it is read with the heads of its columns, and
+    the rows beside it say nothing of it.
     """
 
     text: str
@@ -674,9 +728,10 @@ def _sentence_of(
     breaks: frozenset[str] = _CLAUSE_BREAKS,
 ) -> Sentence:
     """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides. One without any is a word itself."""
-    words = (*words_and_marks(text, wholes), *also) or (text,)
+    seen = visible(text)
+    words = (*words_and_marks(seen, wholes), *also) or (text,)
     lowered = tuple(map(str.lower, words))
     bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
     end = -1 if start < 0 else start + len(text)
-    return Sentence(text, start, end, line, words, lowered, clauses)
+    return Sentence(seen, start, end, line, words, lowered, clauses)
