@@ -106,11 +106,12 @@ def stem(word: str) -> str:
     """The first six letters in lower case, without diacritics and possessive ending; of a number what it amounts to.
 
     So "1,250.50" is "1250.5", "9:00" is "9", and "4.8.2" stays as it is. A word with marks has the stems of its parts:
-    "e-mail" is "email", and "24/7" stays as it is.
+    "e-mail" is "email", and "24/7" stays as it is, like "u.s", which is not "us".
     """
     word = plain_text(word).lower()
     if parts := word_parts(word):
-        return reduce(_joined_stems, map(stem, parts))
+        joined = reduce(_joined_stems, map(stem, parts))
+        return joined if joined not in FUNCTION_WORDS else word.rstrip(".")
     word = word.removesuffix(":00")
     if not word[:1].isdigit():
         return (word[:-2] if word.endswith("'s") else word)[:_STEM_LETTERS]
@@ -156,12 +157,12 @@ class WholeWord(NamedTuple):
     parts: tuple[str, ...]
     apart: tuple[str, ...]
 
-    def end_in(self, lowered: Sequence[str], start: int) -> int:
+    def end_in(self, words: Sequence[str], lowered: Sequence[str], start: int) -> int:
         """Where it ends in a text, given by its words and marks, if it begins at ``start`` there; else 0.
 
-        Its parts stand in a row, with any joints or none between them.
+        Its parts stand in a row, with any joints or none between them. "U.S." is "US", and not "us".
         """
-        if lowered[start] == "".join(self.parts):
+        if lowered[start] == "".join(self.parts) and (words[start].isupper() or lowered[start] not in FUNCTION_WORDS):
             return start + 1
         end = start
         for part in self.parts:
@@ -185,18 +186,21 @@ def words_and_marks(text: str, wholes: Wholes = ()) -> list[str]:
     if not wholes:
         return words
     lowered, read, apart, start = [word.lower() for word in words], list[str](), list[str](), 0
-    begins = {beginning for whole in wholes for beginning in (whole.parts[0], "".join(whole.parts))}
+    begins = defaultdict[str, list[WholeWord]](list)
+    for whole in wholes:
+        for beginning in {whole.parts[0], "".join(whole.parts)}:
+            begins[beginning].append(whole)
     while start < len(words):
-        found = wholes if lowered[start] in begins else ()
-        end, whole = max(((whole.end_in(lowered, start), whole) for whole in found), default=(0, None))
-        if whole is None or not end:
+        found = [(whole.end_in(words, lowered, start), whole) for whole in begins.get(lowered[start], ())]
+        end, longest = max(found, default=(0, None))
+        if longest is None or not end:
             read.append(words[start])
             start += 1
             continue
-        read.append(whole.text)
-        apart += whole.apart
-        is_dotted = whole.text[-1] == "." and words[end : end + 1] == ["."] and end + 1 < len(words)
-        start = end + (is_dotted and not end_sentence(whole.text, words[end + 1]))
+        read.append(longest.text)
+        apart += longest.apart
+        is_dotted = longest.text[-1] == "." and words[end : end + 1] == ["."] and end + 1 < len(words)
+        start = end + (is_dotted and not end_sentence(longest.text, words[end + 1]))
     return read + apart
 
 
