@@ -229,10 +229,10 @@ def numbers_in(text: str) -> list[Number]:
 
 @lru_cache(maxsize=4096)
 def numbers_in_word(word: str) -> frozenset[int]:
-    """The numbers whose digits a word has, or that it says: 9 for "B9", 40 for "forty"."""
+    """The numbers whose digits a word has, or that it says: 9 for "B9" and "9:00", 40 for "forty"."""
     if word.lower() in NUMBER_WORDS:
         return frozenset([NUMBER_WORDS[word.lower()]])
-    return frozenset(int(digits) for digits in _DIGITS_IN_WORD.findall(word[:_LONGEST_NUMBER]))
+    return frozenset(int(digits) for digits in _DIGITS_IN_WORD.findall(word[:_LONGEST_NUMBER].removesuffix(":00")))
 
 
 def worded_numbers(text: str) -> Iterator[re.Match[str]]:

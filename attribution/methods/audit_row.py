@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import is_
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -19,6 +20,7 @@ from attribeam.attribution.options import THRESHOLDS, UNIONS, MethodOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
 from attribeam.attribution.verdict.citations import with_citations
 from attribeam.attribution.verdict.judge import RowToJudge, judge_of
+from attribeam.attribution.verdict.texts import as_seen
 from attribeam.schemas import QARecord, RowFault, SpanEvidence, TargetSpan
 
 if TYPE_CHECKING:
@@ -200,7 +202,7 @@ def evidence_of(
     judged = iter([row.evidence for row in asked] if judge is None else judge.judged(asked))
     complete = [next(judged) if isinstance(item, RowToJudge) else item for item in records]
     return [
-        item if isinstance(item, RowFault) else with_citations(row.record, row.parsed, item)
+        item if isinstance(item, RowFault) else with_citations(_as_seen(row.record), row.parsed, item)
         for row, item in zip(audited, complete, strict=True)
     ]
 
@@ -232,7 +234,8 @@ def _to_judge(
     probed: Sequence[float] | None = None,
 ) -> RowToJudge:
     """The records of the results, for the verdict of the ``options`` where they ask for a fitted one."""
-    matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
+    seen = _as_seen(row.record)
+    matcher = ValueMatcher(answer=seen.answer, parsed=row.parsed, passages=seen.passages)
     records = evidence_records(
         record=row.record,
         parsed=row.parsed,
@@ -241,7 +244,19 @@ def _to_judge(
         thresholds=thresholds_of(method, options, settings),
         matcher=matcher,
     )
-    return RowToJudge(row.record, row.parsed, row.spans, records, matcher, probed)
+    return RowToJudge(seen, row.parsed, row.spans, records, matcher, probed)
+
+
+def _as_seen(record: QARecord) -> QARecord:
+    """The record with its passages as their reader sees them, in the same places; itself where nothing differs."""
+    passages = [
+        replace(passage, text=text, title=title) if (text, title) != (passage.text, passage.title) else passage
+        for passage in record.passages
+        for text in [as_seen(passage.text, record.answer)]
+        for title in [passage.title and as_seen(passage.title, record.answer)]
+    ]
+    is_same = all(map(is_, passages, record.passages))
+    return record if is_same else replace(record, passages=tuple(passages))
 
 
 def _stored_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: MethodOptions) -> RowToJudge:
@@ -256,8 +271,9 @@ def _stored_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: Met
             )
             for record, span in zip(stored, row.spans, strict=True)
         ]
-    matcher = ValueMatcher(answer=row.record.answer, parsed=row.parsed, passages=row.record.passages)
-    return RowToJudge(row.record, row.parsed, row.spans, stored, matcher)
+    seen = _as_seen(row.record)
+    matcher = ValueMatcher(answer=seen.answer, parsed=row.parsed, passages=seen.passages)
+    return RowToJudge(seen, row.parsed, row.spans, stored, matcher)
 
 
 def thresholds_of(method: Method, options: MethodOptions, in_force: MethodOptions | None) -> MethodOptions | None:

@@ -462,7 +462,7 @@ class _ReadAnswer:
             for index, span in enumerate(every.spans)
             if span.claim_index == index and not judged.isdisjoint(span.words)
         }
-        self._sentences = sentences = PassageSentences(row.record.passages if self.claimed else ())
+        self._sentences = sentences = PassageSentences(row.record.passages if self.claimed else (), answer.words.wholes)
         pairs = [(words, row.evidence[index]) for index, words in self.claimed.items()]
         self.premises = claim_premises(answer, sentences, pairs, table)
         claims = [*zip(self.claimed.values(), self.premises, strict=True)]

@@ -29,7 +29,6 @@ from attribeam.attribution.verdict.fitted_parts import WordTable
 from attribeam.attribution.verdict.signals import AnswerRow
 from attribeam.attribution.verdict.texts import (
     OPPOSITES,
-    WORD_OR_MARK,
     PassageSentences,
     Sentence,
     Truth,
@@ -37,6 +36,7 @@ from attribeam.attribution.verdict.texts import (
     negated_words,
     record_lines,
     stem,
+    words_and_marks,
 )
 from attribeam.schemas import CharRange, SpanEvidence
 
@@ -278,7 +278,7 @@ class _Claims:
         self._starts = [start for start, _ in self._bounds]
         self._claim_of = np.repeat(np.arange(len(claims)), counts)
         self._total = self._sums(self._weights)
-        asked = {stem(word) for word in WORD_OR_MARK.findall(of.row.record.question)}
+        asked = {stem(word) for word in words_and_marks(of.row.record.question, answer.wholes)}
         subjects = {label for label in {*answer.parsed.dependency_labels} if base_label(label) in _SUBJECTS}
         leads = [label in subjects for label in answer.parsed.dependency_labels]
         flags = [

@@ -24,12 +24,12 @@ from attribeam.attribution.verdict.spellings import passage_spellings
 from attribeam.attribution.verdict.texts import (
     MODALS,
     NEGATIONS,
-    WORD_OR_MARK,
     AnswerWords,
     RowKind,
     carries_content,
     row_kind,
     stem,
+    words_and_marks,
 )
 from attribeam.attribution.verdict.word_matches import (
     CONFLICTS,
@@ -181,13 +181,13 @@ class _Measured:
     def __init__(self, rows: Sequence[AnswerRow], table: WordTable) -> None:
         self._rows, self._table = rows, table
         answers = [row.words for row in rows]
-        self._passages = PassageWords([row.record.passages for row in rows], table)
+        self._passages = PassageWords([row.record.passages for row in rows], table, [words.wholes for words in answers])
         stems = [{*compress(words.stems, words.content)} for words in answers]
         self.kinds = [
             row_kind(row.record.question, self._passages.lines_of_texts(number, stems[number]))
             for number, row in enumerate(rows)
         ]
-        asked = [WORD_OR_MARK.findall(row.record.question) for row in rows]
+        asked = [words_and_marks(row.record.question, row.words.wholes) for row in rows]
         self._asked_stems = [{*map(stem, words)} for words in asked]
         self._asked = [[*map(stem, filter(carries_content, words))] for words in asked]
         self.starts = np.cumsum([0, *map(len, answers)])

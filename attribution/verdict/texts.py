@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
+from html import unescape
 from itertools import pairwise
 from operator import and_
 from statistics import median
@@ -21,16 +22,17 @@ import numpy as np
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.markup import structured_text
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, may_end_sentence, sentence_bounds, sentence_tree
-from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered
+from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered, visible
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
 WORD_OR_MARK = re.compile(
-    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:(?!00)\d\d)(?![^\W_])"
+    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:\d\d)(?![^\W_])"
     rf"|[^\W_]+(?:[{INVISIBLE}]+[^\W_]+)*(?:['’][^\W_]+)?|[^\w\s{INVISIBLE}]|_"
 )
 
 NOWHERE = "\ue000"
 """It begins a word of an answer that is to match no word of a passage; ``plain_text`` keeps it."""
+_QUOTES, _JOINTS = frozenset("'’"), frozenset("-‐‑‒–—/\\._&:@=~")
 _STEM_LETTERS = 6
 _KNOWN_WORDS = 2**15
 """How many words' forms are remembered: texts repeat their words."""
@@ -103,15 +105,37 @@ MODALS = word_set("can could may might should must will would")
 def stem(word: str) -> str:
     """The first six letters in lower case, without diacritics and possessive ending; of a number what it amounts to.
 
-    So "1,250.50" is "1250.5", and "4.8.2" stays as it is.
+    So "1,250.50" is "1250.5", "9:00" is "9", and "4.8.2" stays as it is. A word with marks has the stems of its parts:
+    "e-mail" is "email", and "24/7" stays as it is, like "u.s", which is not "us".
     """
     word = plain_text(word).lower()
+    if parts := word_parts(word):
+        joined = reduce(_joined_stems, map(stem, parts))
+        return joined if joined not in FUNCTION_WORDS else word.rstrip(".")
+    word = word.removesuffix(":00")
     if not word[:1].isdigit():
         return (word[:-2] if word.endswith("'s") else word)[:_STEM_LETTERS]
     if _AMOUNT.fullmatch(word) is None:
         return word
     whole, _, decimals = word.replace(",", "").partition(".")
     return f"{whole}.{decimals}".rstrip("0").rstrip(".") if decimals else whole
+
+
+def _joined_stems(left: str, right: str) -> str:
+    return f"{left}/{right}" if left[-1:].isdigit() and right[:1].isdigit() else left + right
+
+
+@lru_cache(maxsize=_KNOWN_WORDS)
+def word_parts(word: str) -> tuple[str, ...]:
+    """What ``WORD_OR_MARK`` reads in a word that is more to it than one, in lower case; of marks only "+" and "#".
+
+    Empty for a word that it reads as one, for marks, and for endings such as "'s".
+    """
+    parts = WORD_OR_MARK.findall(word.lower())
+    if len(parts) < 2 or parts[0] in _QUOTES or word[0] == NOWHERE:
+        return ()
+    kept = tuple([part for part in parts if part[0].isalnum() or part in "+#"])
+    return kept if any(part[0].isalnum() for part in kept) else ()
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)
@@ -122,6 +146,69 @@ def carries_content(word: str) -> bool:
         return True
     is_long = len(word) > 2 or (len(word) == 2 and word.isupper() and word != "PM")
     return is_long and word[0].isalpha() and word.lower() not in FUNCTION_WORDS
+
+
+class WholeWord(NamedTuple):
+    """A word of an answer that is one for its parser, and its parts, as ``word_parts`` has them.
+
+    ``apart`` are those of the parts that are words of the answer by themselves, too.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+    apart: tuple[str, ...]
+
+    def end_in(self, words: Sequence[str], lowered: Sequence[str], start: int) -> int:
+        """Where it ends in a text, given by its words and marks, if it begins at ``start`` there; else 0.
+
+        Its parts stand in a row, with any joints or none between them. "U.S." is "US", and not "us".
+        """
+        if lowered[start] == "".join(self.parts) and (words[start].isupper() or lowered[start] not in FUNCTION_WORDS):
+            return start + 1
+        end = start
+        for part in self.parts:
+            while start < end < len(lowered) - 1 and lowered[end] in _JOINTS and lowered[end] != part:
+                end += 1
+            if end == len(lowered) or lowered[end] != part:
+                return 0
+            end += 1
+        return end
+
+
+Wholes = tuple[WholeWord, ...]
+
+
+def words_and_marks(text: str, wholes: Wholes = ()) -> list[str]:
+    """The words and marks of a text, in which the whole words of an answer are one word each, as the answer has them.
+
+    Last stand those of their parts that are words of the answer by themselves.
+    """
+    words: list[str] = WORD_OR_MARK.findall(text)
+    if not wholes:
+        return words
+    lowered, read, apart, start = [word.lower() for word in words], list[str](), list[str](), 0
+    begins = defaultdict[str, list[WholeWord]](list)
+    for whole in wholes:
+        for beginning in {whole.parts[0], "".join(whole.parts)}:
+            begins[beginning].append(whole)
+    while start < len(words):
+        found = [(whole.end_in(words, lowered, start), whole) for whole in begins.get(lowered[start], ())]
+        end, longest = max(found, default=(0, None))
+        if longest is None or not end:
+            read.append(words[start])
+            start += 1
+            continue
+        read.append(longest.text)
+        apart += longest.apart
+        is_dotted = longest.text[-1] == "." and words[end : end + 1] == ["."] and end + 1 < len(words)
+        start = end + (is_dotted and not end_sentence(longest.text, words[end + 1]))
+    return read + apart
+
+
+def wholes_in(text: str, wholes: Wholes) -> Wholes:
+    """Those of an answer's whole words whose parts a text has somewhere."""
+    lowered = text.lower() if wholes else ""
+    return tuple([whole for whole in wholes if all(part in lowered for part in whole.parts)])
 
 
 _BREAKS = frozenset(["but", "however", "although", "though", "while", "whereas", "yet", "despite", ";"])
@@ -196,6 +283,7 @@ class AnswerWords:
         clause_of: the clause that each word belongs to.
         heads: the head of each word, with conjuncts on the first conjunct.
         is_word: False for marks.
+        wholes: its words with marks in them, which passages are read with as one word, too.
     """
 
     def __init__(
@@ -212,6 +300,11 @@ class AnswerWords:
         self.lowered = [text.lower() for text in self.texts]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
+        wholes = {text: parts for text in self.texts if (parts := word_parts(text))}
+        apart = frozenset(self.lowered if wholes else ())
+        self.wholes = tuple(
+            [WholeWord(text, parts, (*filter(apart.__contains__, parts),)) for text, parts in wholes.items()]
+        )
         self.states = [kind is not ClaimKind.DISCOURSE and spellings.get(word) != "" for word, kind in enumerate(kinds)]
         self.content = [*map(and_, map(carries_content, self.texts), self.states)]
         self.bounds = sentence_bounds(parsed)
@@ -253,6 +346,53 @@ class AnswerWords:
                 parts[word] = part
         denying = {part for part, text in zip(parts, self.lowered, strict=True) if text in DENIALS}
         return [part in denying for part in parts]
+
+
+_UNSEEN, _FILLER = ("&", "\\u", "\u00ad", "-\n", "-\r", "- ", "-\t"), "\u2060"
+_WRITTEN_OTHERWISE = re.compile(
+    r"&(?:amp;)*(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});|(?<!\\)(?:\\u[0-9a-fA-F]{4})+"
+    r"|(?:(?<=[^\W\d_])-|\u00ad)(?:[ \t]*\r?\n[ \t]*|[ \t]+)(?=[^\W_])"
+)
+_LETTERS_BEFORE, _LETTERS, _LONGEST_PART = re.compile(r"[^\W\d_]*\Z"), re.compile(r"[^\W_]*"), 40
+_NO_TEXT, _NO_TEXT_IN_JSON = re.compile(r"[\ud800-\udfff]"), re.compile(r"[\ud800-\udfff\"\\\x00-\x1f]")
+
+
+def as_seen(text: str, answer: str) -> str:
+    """A passage's title or text as its reader sees it, for this answer: as long, with invisible code points between.
+
+    Read are character references ("&eacute;"), escapes ("\\u00e9"), and words that are hyphenated at the end of a
+    line. Such a hyphen stays before a capital letter or digit, and where the answer has it, or a blank there. One
+    before a blank goes only where the answer has the word without it. JSON stays JSON.
+    """
+    if not any(sign in text for sign in _UNSEEN):
+        return text
+    lowered, kept = answer.lower(), _NO_TEXT if _json_text(text) is None else _NO_TEXT_IN_JSON
+
+    def seen(match: re.Match[str]) -> str:
+        written = match.group()
+        if written[0] == "&":
+            read = unescape(unescape(written)).replace(";", written)  # more than a reference is none
+        elif written[0] == "\\":
+            read = str(json.loads(f'"{written}"'))
+        else:
+            read = _unhyphenated(match, lowered)
+        is_seen = len(read) <= len(written) and not kept.search(read)
+        return read.ljust(len(written), _FILLER) if is_seen else written
+
+    return _WRITTEN_OTHERWISE.sub(seen, text)
+
+
+def _unhyphenated(match: re.Match[str], answer: str) -> str:
+    text, start, written = match.string, match.start(), match.group()
+    left = _LETTERS_BEFORE.findall(text, max(start - _LONGEST_PART, 0), start)[0]
+    right = _LETTERS.findall(text, match.end(), match.end() + _LONGEST_PART)[0]
+    is_broken = "\n" in written
+    if (left + right).lower() in answer or (is_broken and written[0] != "-"):
+        return ""
+    if not is_broken:
+        return written
+    is_kept = not right[0].islower() and not (left.isupper() and right.isupper())
+    return "-" if is_kept or any(f"{left}{joint}{right}".lower() in answer for joint in "- ") else ""
 
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -306,6 +446,7 @@ class RecordLine:
 def record_lines(text: str) -> Iterator[RecordLine]:
     """The lines of a passage; one that is JSON is read as the lines ``path of names: value``."""
     for line in (_json_text(text) or text).split("\n"):
+        line = visible(line) or line
         match = _FIELD.match(line)
         if match is None:
             if line.strip():
@@ -392,6 +533,7 @@ _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
 _WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
 _FEWEST_SIGNS = 3
 """The fewest bars or tabs of a table of two rows."""
+_SHORT_FORMS = word_set("al. ave. blvd. bros. co. corp. dept. est. etc. inc. jr. ltd. max. min. plc. sr. tel. univ.")
 _INITIALS, _LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
@@ -400,8 +542,9 @@ _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", 
 class Sentence(NamedTuple):
     """One sentence; ``start`` and ``end`` lie in its title or text, and are -1 in JSON, read field by field.
 
-    ``line`` is its line among those that are not blank, and ``clauses`` has the first word and the end of each clause.
-    A row of a table ``is_row``: it is read with the heads of its columns, and the rows beside it say nothing of it.
+    ``text`` is without what no reader sees, ``line`` its line among those that are not blank, and ``clauses`` has the
+    first word and the end of each clause. A row of a table ``is_row``: it is read with the heads of its columns, and
+    the rows beside it say nothing of it.
     """
 
     text: str
@@ -430,18 +573,20 @@ class PassageSentences:
     ``ranges`` has for each passage those of its title, and those of its text.
     """
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    def __init__(self, passages: Sequence[Passage], wholes: Wholes = ()) -> None:
+        """``wholes`` are the whole words of the answer."""
         self.all: list[Sentence] = []
         self.ranges: list[tuple[range, range]] = []
         self._passage_of: list[int] = []
         for index, passage in enumerate(passages):
             start = len(self.all)
-            self.all += read_sentences(passage.title or "")
+            self.all += read_sentences(passage.title or "", wholes_in(passage.title or "", wholes))
             border = len(self.all)
-            self.all += read_sentences(passage.text)
+            self.all += read_sentences(passage.text, wholes_in(passage.text, wholes))
             self.ranges.append((range(start, border), range(border, len(self.all))))
             self._passage_of += [index] * (len(self.all) - start)
         self._contents: dict[tuple[int, ...], PassageContent] = {}
+        self._wholes = wholes
         self._ends = [sentence.end for sentence in self.all]
 
     def __len__(self) -> int:
@@ -494,7 +639,7 @@ class PassageSentences:
         title, text = self.ranges[piece.passage_index]
         part = title if piece.in_title else text
         if part and self.all[part.start].start < 0:
-            stems = {stem(word) for word in WORD_OR_MARK.findall(piece.text)}
+            stems = {stem(word) for word in words_and_marks(piece.text, self._wholes)}
             counts = ((index, len(stems.intersection(self.all[index].stems))) for index in part)
             return {index: count for index, count in counts if count}
         start, end = piece.chars.char_start, piece.chars.char_end
@@ -508,8 +653,12 @@ class PassageSentences:
 
 
 @remembered
-def read_sentences(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a title or text; the first of a field in JSON has its name as one word, too, for its value."""
+def read_sentences(text: str, wholes: Wholes = ()) -> tuple[Sentence, ...]:
+    """The sentences of a title or text; the first of a field in JSON has its name as one word, too, for its value.
+
+    ``wholes`` are the whole words of the answer that it has.
+    """
+    _sentence = partial(_sentence_of, wholes)
     sentences: list[Sentence] = []
     if _json_text(text) is not None:
         for number, field in enumerate(record_lines(text)):
@@ -548,14 +697,18 @@ def _table_rows(text: str) -> dict[int, str]:
 
 
 def end_sentence(word: str, following: str) -> bool:
-    """Whether a word with a mark at its end ends a sentence before another word: titles do not ("Dr.").
+    """Whether a word with a mark at its end ends a sentence before another word: titles do not ("Dr."), nor "e.g.".
 
-    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, and small ones before any capital letter.
+    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, and small ones before any capital letter, as "Ltd."
+    does before all but small ones.
     """
+    lowered = word.lower()
+    if not may_end_sentence(lowered, following) or word == "v.":
+        return False
     if _INITIALS.fullmatch(word):
-        is_small = len(following) > 1 and following.lower() in FUNCTION_WORDS
-        return is_small or (word.islower() and following[:1].isupper())
-    return may_end_sentence(word.lower(), following)
+        begins = len(following) > 1 and following.lower() in FUNCTION_WORDS
+        return following[:1].isupper() and (begins or word == lowered)
+    return not (lowered in _SHORT_FORMS and following[:1].islower())
 
 
 def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
@@ -573,13 +726,20 @@ def _is_end(line: str, end: int) -> bool:
     return end_sentence(before, behind[1] if behind else "")
 
 
-def _sentence(
-    text: str, line: int, start: int, *, also: Sequence[str] = (), breaks: frozenset[str] = _CLAUSE_BREAKS
+def _sentence_of(
+    wholes: Wholes,
+    text: str,
+    line: int,
+    start: int,
+    *,
+    also: Sequence[str] = (),
+    breaks: frozenset[str] = _CLAUSE_BREAKS,
 ) -> Sentence:
     """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides. One without any is a word itself."""
-    words = (*WORD_OR_MARK.findall(text), *also) or (text,)
+    seen = visible(text)
+    words = (*words_and_marks(seen, wholes), *also) or (text,)
     lowered = tuple(map(str.lower, words))
     bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
     end = -1 if start < 0 else start + len(text)
-    return Sentence(text, start, end, line, words, lowered, clauses)
+    return Sentence(seen, start, end, line, words, lowered, clauses)

@@ -20,14 +20,16 @@ from attribeam.attribution.answers.plain_text import clock_times_in, remembered
 from attribeam.attribution.verdict.fitted_parts import EVERY_WORD_COUNTS, WordTable
 from attribeam.attribution.verdict.texts import (
     WEEKDAYS,
-    WORD_OR_MARK,
     AnswerWords,
     RecordLine,
     Truth,
+    Wholes,
     end_sentence,
     read_sentences,
     record_lines,
     stem,
+    wholes_in,
+    words_and_marks,
 )
 from attribeam.schemas import CharRange, Passage
 
@@ -58,23 +60,26 @@ class _TextWords:
 
 
 @remembered
-def _text_words(text: str) -> _TextWords:
+def _text_words(text: str, wholes: Wholes) -> _TextWords:
     lines = tuple(record_lines(text))
     if any(line.key is not None for line in lines):
-        by_line = [(*WORD_OR_MARK.findall(line.text), *line.joined_names) for line in lines]
-        parts = [(index, tuple(map(str.lower, words))) for index, words in enumerate(by_line)]
+        by_line = [(*words_and_marks(line.text, wholes), *line.joined_names) for line in lines]
+        parts = [*enumerate(by_line)]
     else:
-        parts = [(sentence.line, sentence.lowered) for sentence in read_sentences(text)]
-    words = tuple(chain.from_iterable(part for _, part in parts))
+        parts = [(sentence.line, sentence.words) for sentence in read_sentences(text, wholes)]
+    words = tuple(map(str.lower, chain.from_iterable(part for _, part in parts)))
     ends = tuple(chain.from_iterable(_ends(part) for _, part in parts))
     return _TextWords(lines, words, ends, tuple([index for index, _ in parts]), tuple([len(part) for _, part in parts]))
 
 
 def _ends(words: Sequence[str]) -> Iterator[bool]:
     """Which of the words and marks of a part end a sentence; the full stop of "J. Ray" and "Dr. Ray" does not."""
-    for before, word, following in zip(["", *words], words, [*words[1:], ""], strict=False):
+    before = ""  # up to a full stop that ends no sentence, such as that of "p" in "p.m."
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        is_letter_behind = before[-1:] == "." and len(word) == 1 and all(len(part) < 2 for part in before.split("."))
+        before = before + word if word == "." or is_letter_behind else word
         is_end = word in _SENTENCE_ENDS
-        yield is_end and (word != "." or not following or end_sentence(f"{before}.", following))
+        yield is_end and (word != "." or not following or end_sentence(before, following))
 
 
 class PassageWords:
@@ -93,10 +98,18 @@ class PassageWords:
         lines: for each row the lines of all its passages.
     """
 
-    def __init__(self, rows: Sequence[Sequence[Passage]], table: WordTable) -> None:
+    def __init__(
+        self, rows: Sequence[Sequence[Passage]], table: WordTable, wholes: Iterable[Wholes] = repeat(())
+    ) -> None:
+        """``wholes`` are the whole words of the answer of each row."""
         texts = [
-            [_text_words(text) for passage in row for text in (passage.title or "", passage.text)] or [_text_words("")]
-            for row in rows
+            [
+                _text_words(text, wholes_in(text, of_row))
+                for passage in row
+                for text in (passage.title or "", passage.text)
+            ]
+            or [_text_words("", ())]
+            for row, of_row in zip(rows, wholes, strict=False)
         ]
         self.lines = [[line for text in row for line in text.lines] for row in texts]
         self._texts = [[*zip(row[::2], row[1::2], strict=False)] for row in texts]

@@ -139,7 +139,7 @@ def _row(
     if not claims:
         return None
     pairs = [(words, evidence[index]) for index, words in claims.items()]
-    sentences = PassageSentences(record.passages)
+    sentences = PassageSentences(record.passages, read.words.wholes)
     premises = claim_premises(read, sentences, pairs, table)
     beside = [*zip(claims.values(), premises, strict=True)]
     chars = tuple(parsed.words[word] for word in signals.words)

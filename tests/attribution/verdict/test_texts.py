@@ -15,10 +15,12 @@ from attribeam.attribution.verdict.texts import (
     PassageSentences,
     RowKind,
     Truth,
+    as_seen,
     read_sentences,
     record_lines,
     row_kind,
     stem,
+    words_and_marks,
 )
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
 from attribeam.attribution.verdict.word_matches import (
@@ -45,12 +47,130 @@ QUESTION = "Who trimmed the lamp?"
         ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
         ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
         ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
+        ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
+        (
+            "Moss Ltd. was fined. So was Reed Ltd. Both paid.",
+            ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."],
+        ),
+        ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
+        ("It was fine. it rained.", ["It was fine.", "it rained."]),
+        ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
     ],
 )
 def test_no_sentence_ends_at_initials_and_titles(text, sentences):
     assert [one.text for one in read_sentences(text)] == sentences
     passages = PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT))
     assert len(set(passages.sentences.tolist())) == len(sentences)
+
+
+BESIDE = " The mill lies near the river. Dogs are welcome in the yard."
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The pool opens at 7:00 and closes at 21:00.",
+        "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
+        "The COVID-19 test is free.",
+        "The U.S. branch handles refunds.",
+        "Dr. Moss leads the ward.",
+        "Alarm K-207 means low oil.",
+        "The R&D group has 14 members.",
+        "The e-mail was sent on Tuesday.",
+        "Set LOG_LEVEL to 4.",
+        "Visit www.lantern.example for the map.",
+        "Help is at hand 24/7 for all members.",
+        "The re-election was held in 2018.",
+        "Press Ctrl+D to end the session.",
+        "Run `apt update` in the folder.",
+        "Use C++ for the driver.",
+    ],
+)
+def test_copied_sentences_are_supported_whatever_marks_their_words_have(attributor, sentence):
+    spans = attributor.attribute(question="What is known?", passages=[sentence + BESIDE], answer=sentence)
+    assert {span.support for span in spans if span.claim_index == span.span_index} == {Support.SUPPORTED}
+
+
+@pytest.mark.parametrize(
+    ("passage", "answer"),
+    [
+        ("Alarm K-207 means low oil.", "Alarm K-208 means low oil."),
+        ("The pool opens at 7:00.", "The pool opens at 8:00."),
+        ("The COVID-19 test is free.", "The COVID-22 test is free."),
+    ],
+)
+def test_words_with_marks_that_differ_in_one_part_differ(attributor, passage, answer):
+    spans = attributor.attribute(question="What is known?", passages=[passage + BESIDE], answer=answer)
+    assert {span.support for span in spans if span.claim_index == span.span_index} == {Support.UNSUPPORTED}
+
+
+@pytest.mark.parametrize(
+    ("answer", "passage", "words"),
+    [
+        ("COVID-19 is mild.", "The covid 19 case", ["The", "COVID-19", "case"]),
+        ("The co-founder left.", "Its cofounder and co-founder.", ["Its", "co-founder", "and", "co-founder", "."]),
+        ("COVID-19 and other COVID tests.", "COVID-19 tests", ["COVID-19", "tests", "covid"]),
+        ("The U.S. Army came.", "the U.S. Army", ["the", "U.S.", "Army"]),
+        ("He left at 5 p.m. today.", "at 4 p.m. The end", ["at", "4", "p.m.", ".", "The", "end"]),
+        ("The U.S. Army came.", "US, tell us", ["U.S.", ",", "tell", "us"]),
+        ("It is free.", "The COVID-19 test", ["The", "COVID", "-", "19", "test"]),
+    ],
+)
+def test_passages_are_read_with_the_whole_words_of_the_answer(answer, passage, words):
+    assert words_and_marks(passage, words_of(answer).wholes) == words
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [("e-mail", "email"), ("9:00", "9"), ("24/7", "24/7"), ("p.m.", "pm"), ("-18", "18")],
+)
+def test_stems_have_no_marks_but_between_digits(word, other):
+    assert stem(word) == stem(other)
+    assert stem("24/7") != stem("247")
+    assert stem("U.S.") == stem("u.s") != stem("us")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "seen"),
+    [
+        ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"),
+        ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
+        ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'),
+        ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
+        ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"),
+        ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
+        ("in Gothen-\nburg", "", "in Gothenburg"),
+        ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"),
+        ("INTRO-\nDUCTION", "", "INTRODUCTION"),
+        ("a well-\nknown mill", "It is a well-known mill.", "a well-known mill"),
+        ("a long-\nterm loan", "The loan is long term.", "a long-term loan"),
+        ("by Jean-\nLuc, COVID-\n19", "", "by Jean-Luc, COVID-19"),
+        ("the Stock- holm pier", "A pier in Stockholm.", "the Stockholm pier"),
+        ("pre- and postwar", "It is postwar.", "pre- and postwar"),
+        ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
+    ],
+)
+def test_passages_are_read_as_their_reader_sees_them_in_the_same_places(text, answer, seen):
+    read = as_seen(text, answer)
+    assert len(read) == len(text)
+    assert read.replace("\u2060", "").replace("\u00ad", "") == seen
+
+
+@pytest.mark.parametrize("text", ["It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n"])
+def test_passages_that_are_seen_as_they_are_written_stay_themselves(text):
+    assert as_seen(text, "It opens at nine.") == text
+
+
+def test_evidence_stays_as_the_passage_has_it_and_what_is_expected_has_no_invisible_characters(attributor):
+    passage = "The caf&eacute; in Gothen-\nburg opens at ten and is run by Mona O&#39;Brien."
+    answer = "The café in Gothenburg opens at ten."
+    right = attributor.attribute(question="", passages=[passage], answer=answer)[0]
+    assert right.support is Support.SUPPORTED
+    assert all(piece.text == piece.chars.of(passage) for piece in right.evidence)
+    answer = "The café in Gothenburg is run by Carl Lind."
+    wrong = attributor.attribute(question="", passages=[passage], answer=answer)[0]
+    assert wrong.support is Support.UNSUPPORTED
+    assert wrong.expected == "Mona O'Brien"
 
 
 def test_stems_have_no_diacritics():
