@@ -181,6 +181,8 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
     if parsed.words and phrases.is_bare_refusal(text):
         return WordKinds((ClaimKind.REFUSAL,) * len(everything), (words_range(parsed, everything),))
+    if phrases.is_yes_or_no(text):
+        return WordKinds((ClaimKind.DISCOURSE,) * len(everything), ())
     long = [mark for mark in parsed.marked if mark.char_end - mark.char_start > 2]
     cited = replace_ranges(answer, long, ["[1]".ljust(mark.char_end - mark.char_start) for mark in long])
     headings = _heading_lines(unmarked)
@@ -253,7 +255,7 @@ def _last_statement(parsed: ParsedAnswer, start: int, end: int, text: str) -> in
     if end - start > 1 and text[parsed.words[end - 1].char_start] in ":：":
         opened = last_statement(parsed, text, start, end).start
         before = phrases.purpose_before(text[first : parsed.words[opened].char_start])
-        words = _words_beginning_in(parsed, CharRange(first, first + before), range(start, opened))
+        words = [word for word in range(start, opened) if parsed.words[word].char_start < first + before]
         if len(words) >= _SHORTEST_STATEMENT and _has_verb([parsed.universal_tags[word] for word in words]):
             return first + before
     return first

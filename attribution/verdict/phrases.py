@@ -1,7 +1,7 @@
 """Phrases with which English answers talk about themselves, their sources and their reader, or refuse.
 
-Every function but ``is_bare_refusal`` takes one sentence and gives ranges within it. Patterns are those of lower case,
-in which they are looked for: without regard to case they would take two to five times as long.
+Most functions take one sentence and give ranges within it. Patterns are those of lower case, in which they are looked
+for: without regard to case they would take two to five times as long.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ _INTERJECTION = _pattern(
     r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
     r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?"
     r"|(?:best|regards|sincerely|cheers),(?: [\w-]+){1,3}(?=\s*[.!]?\s*$)|no problem"
-    r"|i understand[^.!?]{0,60}|glad to help|congratulations|yes|no(?!\.\s*\d)|yep|nope|(?:unfortunately|certainly) not"
+    r"|i understand[^.!?]{0,60}|glad to help|congratulations|(?:unfortunately|certainly) not"
+    r"|(?:yes|no|yep|nope)(?=\s*[.,!])(?!\.\s*\d)"
     r"|(?:(?:i|we)(?:'m|'re| am| are) (?:\w+ )?)?"
     rf"(?:sorry (?:to hear|about|for|that you)|(?:glad|happy) (?:to hear|you))\b{_REST}"
     rf"|(?:congratulations (?:on|to)|wishing you|welcome (?:to|back)|(?:(?:i|we) apologi[sz]e|apologies) for"
@@ -558,6 +559,11 @@ _BARE = _pattern(
 def is_bare_refusal(answer: str) -> bool:
     """True for an answer that is nothing but "Not specified.", "N/A" and the like; a part of an answer would claim."""
     return _BARE.fullmatch(_lowered(answer)) is not None
+
+
+def is_yes_or_no(answer: str) -> bool:
+    """True for an answer that is nothing but "Yes" or "No", with or without a mark; a field's value would claim."""
+    return re.fullmatch(r"\W*(?:yes|no)\W*", _lowered(answer)) is not None
 
 
 def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:

@@ -380,8 +380,8 @@ class _Claims:
         rows = np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32).T.copy()
         is_missing = iter(lacking.tolist())
         return [
-            Premise(row, index, tuple(window), tuple(compress(claim.own, is_missing)), *also, label=claim.label)
-            for claim, row, index, window, *also in zip(
+            Premise(row, index, tuple(window), tuple(compress(claim.own, is_missing)), other, instead_of, claim.label)
+            for claim, row, index, window, other, instead_of in zip(
                 self._claims, rows, indices, windows, others, instead, strict=True
             )
         ]
