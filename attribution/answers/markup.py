@@ -180,6 +180,8 @@ _THOUGHT = (
 )
 _UNSPOKEN = re.compile(
     rf"<(?P<tag>{_THOUGHT})\b[^<>]*>.*?(?:</(?P=tag)>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)|\[TOOL_CALLS\][^\n]*"
+    rf"|<details\b(?:[^<>]*\btype=[\"']?(?:{_THOUGHT})\b[^<>]*>|[^<>]*>\s*<summary>\s*(?:thinking|thought|reasoning)\b)"
+    r".*?(?:</details>|\Z)"
     r"|(?:<\|start\|>\w*)?<\|channel\|>(?!final)\w+[^<]*<\|message\|>.*?(?:<\|(?:end|call|return)\|>|(?=<\|start)|\Z)"
     r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)|(?:<\|start\|>assistant)?(?:<\|channel\|>final)?<\|[a-z_]{3,20}\|>"
     r"|(?<!~)~~(?=[^\s~])[^~\n]{1,300}(?<=\S)~~(?!~)|<(?P<struck>del|s|strike)\b[^<>]*>[^<>]{1,300}</(?P=struck)>"

@@ -103,12 +103,7 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
-        stating = _fact_words(parsed, answer, tree, scheme)
-        owners = [*range(end - start)]  # of each word, the closest one that states a fact: itself or an ancestor
-        for word, owner in enumerate(owners):
-            while not stating[owner]:
-                owner = tree.heads[owner]
-            owners[word] = owner
+        owners = _owners(tree, _fact_words(parsed, answer, tree, scheme))
         owners = _without_fragments(parsed, answer, tree, owners, scheme)
         facts: dict[tuple[int, int | None], list[int]] = {}
         for word, owner in enumerate(owners, start):
@@ -117,6 +112,27 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
         for run in _nested_or_apart(parsed, [*facts.values()], answer):
             if len(run) > 1 or is_content_word(parsed, run[0], answer):
                 yield words_range(parsed, run)
+
+
+def last_statement(parsed: ParsedAnswer, answer: str, start: int, end: int) -> range:
+    """From the first word of the last statement in the sentence ``[start, end)`` to the sentence's end.
+
+    The sentence's last word, but for marks, belongs to it.
+    """
+    tree = sentence_tree(parsed, start, end)
+    owners = _owners(tree, _fact_words(parsed, answer, tree, label_scheme(parsed.label_scheme)))
+    last = max((word for word, is_mark in enumerate(tree.punctuation) if not is_mark), default=0)
+    return range(start + owners.index(owners[last]), end)
+
+
+def _owners(tree: SentenceTree, stating: Sequence[bool]) -> list[int]:
+    """Of each word the closest one that states a fact: itself or an ancestor."""
+    owners = [*range(len(stating))]
+    for word, owner in enumerate(owners):
+        while not stating[owner]:
+            owner = tree.heads[owner]
+        owners[word] = owner
+    return owners
 
 
 def _nested_or_apart(parsed: ParsedAnswer, facts: Iterable[Sequence[int]], answer: str) -> list[range]:
@@ -143,6 +159,7 @@ _BOLD_LABEL = re.compile(
     r"(?(inside)|[ \t]*(?:[:：]|[–—-](?=\s)))(?=[ \t]*\S)",
     re.MULTILINE,
 )
+_LINE_BEHIND = re.compile(r"[^\n]+")
 _MOST_WORDS_OF_LABEL = 8
 ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNORECASE)
 
@@ -150,18 +167,12 @@ ASKING = re.compile(r"\W*(?:how|what|why|when|where|who|which|if)\b", re.IGNOREC
 _LIST_NUMBER = re.compile(r"(?<=[.:;!?)] )\(?(\d{1,2})[.)](?=\s+\S)")
 
 
-def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
-    """The words of labels: numbers of a list within a line, in bold type before a statement, in tables and JSON.
+def bold_labels(parsed: ParsedAnswer, answer: str) -> Iterator[tuple[range, range]]:
+    """The words of each label in bold type before a statement, and the words behind it in its line, ascending.
 
-    A number counts on in its line: "Delete old models. 2. Choose a larger plan. 3. Wait". A label in bold type, as in
-    "**Price**: It costs $5", has its colon or dash, and no subject, unless it is short or like a question.
+    A label, as in "**Price**: It costs $5", has its colon or dash, and no subject, unless it is short or like a
+    question.
     """
-    labels: list[range] = []
-    matches = [*_LIST_NUMBER.finditer(answer)]
-    numbers = [int(match[1]) for match in matches]
-    for index, (number, match) in enumerate(zip(numbers, matches, strict=True)):
-        if number - 1 in numbers[max(index - 1, 0) : index] or number + 1 in numbers[index + 1 : index + 2]:
-            labels.append(words_in(parsed, CharRange(*match.span())))
     subjects = label_scheme(parsed.label_scheme).subject_labels
     for match in _BOLD_LABEL.finditer(answer) if "**" in answer or "__" in answer or "<" in answer else ():
         words = words_in(parsed, CharRange(match.start("label"), match.end()))
@@ -169,7 +180,22 @@ def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
         has_subject = not subjects.isdisjoint(map(base_label, parsed.dependency_labels[words.start : words.stop]))
         may_state = count > 2 and ASKING.match(match["label"]) is None
         if words and count <= _MOST_WORDS_OF_LABEL and not (may_state and has_subject):
-            labels.append(words)
+            line = _LINE_BEHIND.match(answer, match.end())
+            yield words, words_in(parsed, CharRange(*line.span())) if line else range(0)
+
+
+def label_words(parsed: ParsedAnswer, answer: str) -> list[range]:
+    """The words of labels: numbers of a list within a line, in bold type before a statement, in tables and JSON.
+
+    A number counts on in its line: "Delete old models. 2. Choose a larger plan. 3. Wait".
+    """
+    labels: list[range] = []
+    matches = [*_LIST_NUMBER.finditer(answer)]
+    numbers = [int(match[1]) for match in matches]
+    for index, (number, match) in enumerate(zip(numbers, matches, strict=True)):
+        if number - 1 in numbers[max(index - 1, 0) : index] or number + 1 in numbers[index + 1 : index + 2]:
+            labels.append(words_in(parsed, CharRange(*match.span())))
+    labels += [words for words, _ in bold_labels(parsed, answer)]
     structure = structured_text(answer)
     pairs = zip(structure.parts, structure.kinds, strict=True)
     headings = (words_in(parsed, part) for part, kind in pairs if kind is ClaimKind.HEADING)

@@ -109,7 +109,7 @@ class ClaimReader:
         """The inputs for the claims of an answer: the words of each, ascending, at least one, and its premise."""
         known: dict[tuple[int, int], _Sentence] = {}
         return [
-            ReaderInput(*self._claim(answer, words, known), self._premise(premise, sentences))
+            ReaderInput(*self._claim(answer, (*premise.label, *words), known), self._premise(premise, sentences))
             if is_read(premise)
             else _NOTHING
             for words, premise in claims

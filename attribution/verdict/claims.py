@@ -37,7 +37,13 @@ from attribeam.attribution.answers.parsed_answer import (
     sentence_bounds,
     words_in,
 )
-from attribeam.attribution.answers.target_spans import ASKING, is_content_word, label_words, words_range
+from attribeam.attribution.answers.target_spans import (
+    ASKING,
+    is_content_word,
+    label_words,
+    last_statement,
+    words_range,
+)
 from attribeam.attribution.verdict import phrases
 from attribeam.attribution.verdict.texts import word_set
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, QARecord, SpanKind, TargetSpan
@@ -56,7 +62,7 @@ _LATIN_LANGUAGES = word_set(
     " so sq sv sw tl tr uz vi"
 )
 _LATIN, _HAN = "LATIN", "CJK"
-_FEWEST_WORDS, _FEWEST_IN_LOWER_CASE = 8, 3
+_FEWEST_WORDS, _FEWEST_IN_LOWER_CASE, _FEWEST_THAT_TELL = 8, 3, 5
 _FEWEST_LETTERS, _FEWEST_LETTERS_IN_SCRIPT = 4, 20
 _ENGLISH_SHARE, _MOST_OF_ENGLISH = 0.08, 0.05
 _MOST_OF_A_PASSAGE, _MOST_OF_PASSAGES = 500, 3000
@@ -68,14 +74,16 @@ def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ..
     """The blocks of an answer, without its citation marks, that cannot be judged, ascending.
 
     That is the whole answer where most of the passages are in a language that is not read: its words cannot be compared
-    with theirs. Else it is every block in such a language. English is read; with a parser for Chinese, Han characters
-    as well. A block with few words goes with the answer as a whole, so a name or a quotation stays where it is, and an
-    answer with few words goes with its question: nothing tells the language of "Um neun." by itself.
+    with theirs; of records, whose words are few but for names, question and answer help to tell. Else it is every block
+    in such a language. English is read; with a parser for Chinese, Han characters as well. A block with few words goes
+    with the answer as a whole, so a name or a quotation stays where it is, and an answer with few words goes with its
+    question: nothing tells the language of "Um neun." by itself.
     """
     scripts = {_LATIN, _HAN} if "chinese" in parsed.label_scheme else {_LATIN}
     answer = hide_ranges(record.answer, parsed.marked)
     passages = "\n".join(passage.text[:_MOST_OF_A_PASSAGE] for passage in record.passages)[:_MOST_OF_PASSAGES]
-    telling = passages if _is_long(passages) else f"{record.question} {passages}"
+    tells = _is_long(passages) and len(_in_lower_case(passages)) >= _FEWEST_THAT_TELL
+    telling = passages if tells else f"{record.question} {answer} {passages}"
     if _is_in_other_script(passages, scripts) or _is_foreign_latin(telling):
         return (CharRange(0, len(answer)),)
     in_other_script = _is_in_other_script(answer, scripts)
@@ -113,6 +121,10 @@ def _is_long(text: str) -> bool:
     return next(islice(_WORD.finditer(text), _FEWEST_WORDS - 1, None), None) is not None
 
 
+def _in_lower_case(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text) if word.islower()}
+
+
 def _is_in_other_script(text: str, scripts: Collection[str]) -> bool:
     """True where most letters are of none of the scripts."""
     beyond = Counter(_script_of(character) for character in _BEYOND_ASCII.findall(text) if character.isalpha())
@@ -129,9 +141,9 @@ def _is_foreign_latin(text: str) -> bool:
     words = _WORD.findall(text)
     if sum(map(_ENGLISH.__contains__, map(str.lower, words))) > _ENGLISH_SHARE * len(words):
         return False
-    plain = [word for word in words if word.islower()]
-    if len(plain) < _FEWEST_IN_LOWER_CASE:
+    if len(_in_lower_case(text)) < _FEWEST_IN_LOWER_CASE:
         return False
+    plain = [word for word in words if word.islower()]
     return float(dict(_identifier().rank(" ".join(plain)))["en"]) <= _MOST_OF_ENGLISH
 
 
@@ -169,6 +181,8 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     text, unmarked = hide_markup(answer, parsed.marked), hide_ranges(answer, parsed.marked)
     if parsed.words and phrases.is_bare_refusal(text):
         return WordKinds((ClaimKind.REFUSAL,) * len(everything), (words_range(parsed, everything),))
+    if phrases.is_yes_or_no(text):
+        return WordKinds((ClaimKind.DISCOURSE,) * len(everything), ())
     long = [mark for mark in parsed.marked if mark.char_end - mark.char_start > 2]
     cited = replace_ranges(answer, long, ["[1]".ljust(mark.char_end - mark.char_start) for mark in long])
     headings = _heading_lines(unmarked)
@@ -177,7 +191,8 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
         tags = parsed.universal_tags[start:end]
-        for (first, last), kind in _sentence_regions(tags, chars.of(text), chars.of(cited), record.passages):
+        opened = _last_statement(parsed, start, end, text) - chars.char_start
+        for (first, last), kind in _sentence_regions(tags, chars.of(text), chars.of(cited), opened, record.passages):
             region = CharRange(chars.char_start + first, chars.char_start + last)
             for word in _words_beginning_in(parsed, region, range(start, end)):
                 kinds[word] = kind
@@ -204,30 +219,49 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
 
 
 def _sentence_regions(
-    tags: Sequence[str], sentence: str, cited: str, passages: Sequence[Passage]
+    tags: Sequence[str], sentence: str, cited: str, opened: int, passages: Sequence[Passage]
 ) -> Iterator[tuple[phrases.Span, ClaimKind]]:
     """Regions of one sentence, the weightiest kind last.
 
-    ``tags`` are those of its words, and ``cited`` is the sentence with its markup and each citation mark of three code
-    points or more written as "[1]" with blanks to its end.
+    ``tags`` are those of its words, ``cited`` is the sentence with its markup and each citation mark of three code
+    points or more written as "[1]" with blanks to its end, and the last of its statements begins at ``opened``.
     """
     for kind, spans in (
         (ClaimKind.DISCOURSE, phrases.leads(cited) if cited != sentence else ()),
         (ClaimKind.DISCOURSE, phrases.leads(sentence)),
         (ClaimKind.DISCOURSE, phrases.openings(sentence)),
-        (ClaimKind.DISCOURSE, phrases.announcements(sentence)),
+        (ClaimKind.DISCOURSE, phrases.announcements(sentence, opened)),
         (ClaimKind.HEADING, phrases.label(sentence)),
         (ClaimKind.REFUSAL, phrases.refusals(sentence, passages)),
     ):
         yield from ((span, kind) for span in spans)
     courtesy = phrases.offer(sentence)
-    ends_openly = len(tags) > 1 and tags[-2] in ("VERB", "ADP")  # "Renting offers:"
+    ends_openly = len(tags) > 1 and tags[-2] in ("VERB", "ADP")
     if courtesy is not None:
         yield courtesy, ClaimKind.OFFER
     elif phrases.is_question(sentence) and not any(phrases.announcements(sentence)):
         yield (0, len(sentence)), ClaimKind.QUESTION
-    elif phrases.introduces_list(sentence, has_verb=_has_verb(tags) and not ends_openly):
-        yield (0, len(sentence)), ClaimKind.HEADING
+    elif phrases.introduces_list(sentence[opened:], has_verb=_has_verb(tags), ends_openly=ends_openly):
+        yield (opened, len(sentence)), ClaimKind.HEADING
+
+
+def _last_statement(parsed: ParsedAnswer, start: int, end: int, text: str) -> int:
+    """The code point at which the last statement of a sentence begins, where a colon ends it, else the sentence.
+
+    That of "The plan costs $5 and has:" is "and has:"; what stands before it is claimed. A purpose or a condition
+    before it belongs to it: "To rotate the keys, do this:".
+    """
+    first = parsed.words[start].char_start
+    if end - start > 1 and text[parsed.words[end - 1].char_start] in ":：":
+        opened = last_statement(parsed, text, start, end).start
+        before = phrases.purpose_before(text[first : parsed.words[opened].char_start])
+        words = [word for word in range(start, opened) if parsed.words[word].char_start < first + before]
+        if len(words) >= _SHORTEST_STATEMENT and _has_verb([parsed.universal_tags[word] for word in words]):
+            return first + before
+    return first
+
+
+_SHORTEST_STATEMENT = 3
 
 
 def _has_verb(tags: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 """Phrases with which English answers talk about themselves, their sources and their reader, or refuse.
 
-Every function but ``is_bare_refusal`` takes one sentence and gives ranges within it. Patterns are those of lower case,
-in which they are looked for: without regard to case they would take two to five times as long.
+Most functions take one sentence and give ranges within it. Patterns are those of lower case, in which they are looked
+for: without regard to case they would take two to five times as long.
 """
 
 from __future__ import annotations
@@ -134,12 +134,25 @@ _CONNECTIVE = _pattern(
     r"\s*\(?(?:note|tl;?dr|answer|summary|response|disclaimer|conclusion|important|tip"
     r"|(?:ai )?assistant|ai|(?:chat)?bot)\s*:",
 )
+_REST = r"(?:(?! (?:and|but|so|however)\b)[^.!?,;:—\d]){0,80}"
+"""The rest of a clause that has no number."""
 _INTERJECTION = _pattern(
     r"\s*(?:certainly|absolutely|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?|great(?: question)?"
     r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
     r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?"
     r"|(?:best|regards|sincerely|cheers),(?: [\w-]+){1,3}(?=\s*[.!]?\s*$)|no problem"
-    r"|i understand[^.!?]{0,60}|glad to help)\s*(?:[!.,:]+|$)"
+    r"|i understand[^.!?]{0,60}|glad to help|congratulations|(?:unfortunately|certainly) not"
+    r"|(?:yes|no|yep|nope)(?=\s*[.,!])(?!\.\s*\d)"
+    r"|(?:(?:i|we)(?:'m|'re| am| are) (?:\w+ )?)?"
+    rf"(?:sorry (?:to hear|about|for|that you)|(?:glad|happy) (?:to hear|you))\b{_REST}"
+    rf"|(?:congratulations (?:on|to)|wishing you|welcome (?:to|back)|(?:(?:i|we) apologi[sz]e|apologies) for"
+    rf"|(?:i|we) (?:\w+ly )?(?:appreciate your|hope (?:this|that|you|your))|it sounds like you(?:'re| are)"
+    rf"|that(?:'s| is) (?:everything|all) (?:you|there|i))\b{_REST}"
+    r"|(?:what|that(?:'s| is)) an? (?:\w+ )?(?:great|good|excellent|interesting) (?:question|point|idea|plan|choice)"
+    r"|(?:good|great) news|you(?:'re| are) (?:in luck|all set)"
+    r"|(?:it|that|this|the answer) depends on (?:a few|several|many|various|different|some) (?:\w+ )?(?:factors|things)"
+    r"|there are (?:a few|several|many|some) (?:\w+ )?(?:factors|things) (?:to|you should) "
+    r"(?:consider|know|keep in mind))\s*(?:[!.,:]+|$)"
 )
 _OWN_WORDS = _words("information answers? steps? methods? recommendations? summary response list overview conclusion")
 _TEXT_KIND = _words(
@@ -194,8 +207,8 @@ _ANNOUNCEMENT = _pattern(
     rf"(?:^|[,:;.!])\s*(?:{_HERE}|i(?:'ve| have)? found (?:this|the following))\b[^.:]*:",
 )
 _LET_ME = _pattern(
-    r"^\s*let(?:'s| us| me) (?:think|look at|take a (?:closer )?look|break|go through|explain|summari[sz]e|clarify)\b"
-    r"[^.!?,;:]{0,60}[.:!]\s*$"
+    r"^\s*let(?:'s| us| me) (?:think|look at|walk (?:you )?through|take a (?:closer )?look|break|go through|explain"
+    r"|summari[sz]e|clarify)\b[^.!?,;:]{0,60}[.:!]\s*$"
 )
 _FOLLOW = _pattern(
     r"(?<!\w)follow(?:ing)? (?:these|the|those|this|some)(?: \w+){0,3} "
@@ -218,6 +231,7 @@ _PURPOSE = _pattern(
     r"^\s*(?:[\w-]+ ){0,3}(?:steps?|ways?|tips|instructions|methods?|options|how|things|requirements|rules) (?:to|for)"
     r" [^,:]*:$",
 )
+_PURPOSE_BEFORE = _pattern(r"(?:^|, )\W*(?:to|for|when|before|after|if|once) [^,]*,?\s*$")
 _LONGEST_INTRODUCTION = 40
 _NUMBER_OR_ADDRESS = re.compile(
     r"(?<!\d)\d{3}[\s.)–-]+\d{3,4}(?!\d)|\d{7}|\+\d|\b(?:call|dial|phone|ring)\b[^.!?]{0,20}\d{3}|\S@\S|\bwww\.|://"
@@ -227,7 +241,16 @@ _CONTACT = _words(
     "us me the our your or and contact visit support help customer service sales team staff desk cent(?:er|re)"
     " website site page documentation agent representative a an official manufacturer seller professional technician"
     " qualified expert provider doctor manual dealer vendor retailer supplier physician pharmacist lawyer specialist"
-    " administrator insurer local authorit(?:y|ies)"
+    " administrator insurer local authorit(?:y|ies) lawyer attorney museum hotel shop store venue office"
+)
+_CONTACTS = rf"(?: {_CONTACT}(?:'s)?){{1,8}}"
+_FOR_DETAILS = (
+    "for (?:the |any )?(?:most )?(?:more|further|additional|other|latest|current|accurate|up-to-date|official|detailed"
+    r"|personali[sz]ed)(?: and [\w-]+)? (?:information|details|help|assistance|support|guidance|advice|updates)"
+)
+_UNSURE = (
+    "(?:(?:if you(?:'re| are)|when) (?:unsure|in doubt)|if (?:the |your )?(?:problems?|issues?|errors?|symptoms)"
+    " (?:persists?|continues?)),(?: (?:please|it(?:'s| is) best to))?"
 )
 _OF_A_MACHINE = _words("answers? responses? content messages? summar(?:y|ies) texts? output repl(?:y|ies)")
 _OFFER = _pattern(
@@ -238,7 +261,8 @@ _OFFER = _pattern(
     r"(?<!\w)if you(?:'d| have| need| want| would| require) (?:like )?(?:any|to|more|further|additional)\b[^.!?]{0,80}?"
     r"(?:questions?|let me|feel free|happy to|please (?:ask|provide|let)|i can)\b",
     r"(?<!\w)i(?:'d| would|'ll| will|'m| am) (?:be )?(?:more than )?(?:happy|glad|here) "
-    r"to (?:help|assist|provide|answer)\b",
+    r"to (?:help|assist|provide|answer|explain|share|walk|guide)\b",
+    r"^\s*if you (?:can |could )?(?:tell|give|send|provide) (?:me|us)\b",
     r"(?<!\w)(?:could|can|would) you (?:please )?(?:provide|clarify|specify|share)\b",
     r"(?<!\w)please (?:provide|share|clarify|specify|rephrase|ask) "
     r"(?:me|more|further|additional|another|a (?:new|different|more)|the|your|any)\b",
@@ -246,15 +270,21 @@ _OFFER = _pattern(
     r"(?<!\w)i (?:do not|don't) have (?:any )?personal (?:opinions?|feelings?|experiences?|beliefs?|preferences?)\b",
     r"(?<!\w)(?:happy|glad) to help\b",
     r"(?<!\w)i can (?:certainly )?help (?:you )?with\b",
-    r"^\s*(?:if you need (?:any |some )?|for )(?:more|further|additional|other)"
-    r" (?:information|details|help|assistance|support|guidance)(?: (?:with|on|about) (?:this|that))?,?"
-    rf" (?:please |you can )?(?:visit|see|check|refer to|contact|reach out to)(?: {_CONTACT}){{1,8}}\s*[.!]*\s*$",
-    r"^\s*(?:(?:if you(?:'re| are) (?:unsure|in doubt)|instead|in this case|for [^,.;:!?\d]{1,60}), )?"
+    rf"^\s*(?:if you need (?:any |some )?(?:more|further|additional|other) \w+|{_FOR_DETAILS})"
+    r"(?: (?:with|on|about) (?:this|that))?,?"
+    rf" (?:please |you can )?(?:visit|see|check|refer to|contact|reach out to){_CONTACTS}\s*[.!]*\s*$",
+    rf"^\s*(?:visit|see|check|refer to|contact|reach out to){_CONTACTS} {_FOR_DETAILS}\s*[.!]*\s*$",
+    rf"^\s*(?:{_UNSURE}|(?:(?:{_UNSURE}|(?:instead|in this case|for [^,.;:!?\d]{{1,60}}),) )?"
     r"(?:please|(?:i|we)(?:'d| would)? "
     r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
-    r"|it (?:would|may|might) be best to|your best option is to) (?:contact|consult|check|ask|visit|refer|reach"
-    rf"|speak)(?:ing)?(?: out)?(?: to| with)?(?: {_CONTACT}){{1,6}}"
-    r"(?: directly)?(?: (?:for|about|regarding) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
+    r"|it (?:would|may|might) be best to|your best option is to)) (?:contact|consult|check|see|ask|visit|refer|reach"
+    rf"|speak)(?:ing)?(?: out)?(?: to| with)?{_CONTACTS}"
+    r"(?: directly)?(?: (?:for|about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
+    rf"^\s*(?:please note(?: that)? )?(?:this|(?:this|the|my|all)(?: above)? (?:information|{_OF_A_MACHINE}))"
+    r" (?:(?:is|are) not|(?:isn't|aren't)|(?:does|do|should) not (?:constitute|replace|be (?:taken|considered|used)))"
+    r" [^.!?,;:\d]{0,40}\b(?:medical|legal|financial|tax|professional) (?:advice|diagnosis|guidance|care)\s*[.!]*\s*$",
+    r"^\s*(?:individual |actual |your )?(?:results|situation|experience|mileage|circumstances) (?:may|can|might)"
+    r" (?:vary|differ)\s*[.!]*\s*$",
     r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
     r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
     rf"^[\s_(]*(?:note: )?th(?:is|e) (?:above )?{_OF_A_MACHINE} (?:(?:was|is|has been|may have been|may be) )?"
@@ -263,7 +293,8 @@ _OFFER = _pattern(
     r"^\W*(?:generated|answered|written|powered) by (?:an? )?(?:ai|(?:chat)?gpt)\b[^.!?]*",
     rf"^[\s_(]*(?:note: )?ai[- ]generated(?: {_OF_A_MACHINE})?(?: (?:may|might|can|could) [^.!?]*)?[\s_.!)]*$",
     r"^\s*(?:\w+ )?(?:ai|chatbots?|(?:ai|language) (?:models?|assistants?)) (?:can|may|might) make mistakes\b[^.!?]*",
-    r"^\s*(?:please |always )?(?:verify|double-check|check|review)(?: all| any)? (?:important|critical|key)"
+    r"^\s*(?:please |always |(?:make|be) sure to )?(?:(?:verify|double-check)(?: all| any| the| these)?"
+    r"|(?:check|review)(?: all| any)? (?:important|critical|key))(?: (?:important|critical|key))?"
     r" (?:info|information|details|facts)(?: (?:independently|yourself|before [^.!?]{1,40}))?\s*[.!]*\s*$",
 )
 _CHECKABLE = re.compile(
@@ -305,8 +336,11 @@ def leads(sentence: str) -> Iterator[Span]:
         yield from (match.span() for match in _LEAD.finditer(sentence))
 
 
-def announcements(sentence: str) -> Iterator[Span]:
-    """What announces the answer or a list, or tells of a search: "Here is a summary:", "I found 3 documents"."""
+def announcements(sentence: str, opened: int = 0) -> Iterator[Span]:
+    """What announces the answer or a list, or tells of a search: "Here is a summary:", "I found 3 documents".
+
+    The sentence's last statement begins at ``opened``: of "Close the lid and follow these steps:" the rest is claimed.
+    """
     sentence = _lowered(sentence)
     if _SEARCH.match(sentence):
         yield 0, len(sentence)
@@ -315,7 +349,7 @@ def announcements(sentence: str) -> Iterator[Span]:
     yield from (match.span() for pattern in (_ANNOUNCEMENT, _LET_ME) for match in pattern.finditer(sentence))
     for match in _FOLLOW.finditer(sentence):
         closes = len(sentence[match.end() :].split()) <= _WORDS_AFTER_STEPS
-        yield (0, len(sentence)) if closes else match.span()
+        yield (min(opened, match.start()), len(sentence)) if closes else match.span()
 
 
 def label(sentence: str) -> Iterator[Span]:
@@ -325,12 +359,25 @@ def label(sentence: str) -> Iterator[Span]:
         yield match.span()
 
 
-def introduces_list(sentence: str, *, has_verb: bool) -> bool:
-    """True for a line that ends with a colon and only names what comes: "Ingredients:", "To rotate the keys:"."""
+def introduces_list(sentence: str, *, has_verb: bool, ends_openly: bool) -> bool:
+    """True for a statement that ends with a colon and only names what comes: "Ingredients:", "To rotate the keys:".
+
+    One with a verb and a price, a date or a length of time says more than that, unless it tells a purpose. A
+    statement that ``ends_openly`` lacks its object: "Renting offers:".
+    """
     line = _lowered(sentence).rstrip()
     if not line.endswith((":", "：")) or len(line.split()) > _LONGEST_INTRODUCTION:
         return False
-    return not has_verb or any(pattern.search(line) for pattern in (_INTRODUCTION, _PURPOSE))
+    if not has_verb or _PURPOSE.search(line):
+        return True
+    is_introduction = ends_openly or _INTRODUCTION.search(line) is not None
+    return is_introduction and _CHECKABLE.search(line) is None
+
+
+def purpose_before(text: str) -> int:
+    """Where the purpose or condition begins with which a text ends: "Then, to rotate the keys,"; else its end."""
+    match = _PURPOSE_BEFORE.search(_lowered(text))
+    return match.start() if match else len(text)
 
 
 def offer(sentence: str) -> Span | None:
@@ -512,6 +559,11 @@ _BARE = _pattern(
 def is_bare_refusal(answer: str) -> bool:
     """True for an answer that is nothing but "Not specified.", "N/A" and the like; a part of an answer would claim."""
     return _BARE.fullmatch(_lowered(answer)) is not None
+
+
+def is_yes_or_no(answer: str) -> bool:
+    """True for an answer that is nothing but "Yes" or "No", with or without a mark; a field's value would claim."""
+    return re.fullmatch(r"\W*(?:yes|no)\W*", _lowered(answer)) is not None
 
 
 def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:

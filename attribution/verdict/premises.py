@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attribeam.attribution.answers.markup import structured_text
-from attribeam.attribution.answers.parsed_answer import base_label, words_in
+from attribeam.attribution.answers.parsed_answer import base_label, label_scheme, words_in
 from attribeam.attribution.answers.plain_text import numbers_in_word
+from attribeam.attribution.answers.target_spans import bold_labels
 from attribeam.attribution.answers.unmatched_values import Value
 from attribeam.attribution.verdict.contradictions import Contradiction, find_contradiction
 from attribeam.attribution.verdict.fitted_parts import WordTable
@@ -106,6 +107,7 @@ class Premise:
         missing: the claim's content words, by place in the answer, that the window neither has nor says alike.
         others: the places of up to two more sentences that attention or words proposed, best first.
         contradiction: what one of these sentences says instead, None for nothing.
+        label: the words of the label in bold type that are read with the claim, ascending.
     """
 
     numbers: npt.NDArray[np.float32]
@@ -114,6 +116,7 @@ class Premise:
     missing: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
     contradiction: Contradiction | None = None
+    label: tuple[int, ...] = ()
 
 
 def is_attended(numbers: npt.NDArray[np.float32]) -> bool | None:
@@ -133,7 +136,9 @@ def claim_premises(
 
     The words of its atomic fact help to find the premise, and are not missed in it. Words of the labels of the cells
     and fields that it stands in count as its own where passages have them: "24 months" in a table says something of its
-    row and of its column, but a head such as "Details" need not be there.
+    row and of its column, but a head such as "Details" need not be there. So do those of the label in bold type of a
+    claim without a subject. That label is missed, too, where passages have most labels of such claims, and none of its
+    words.
     """
     nothing = Premise(np.full(len(PREMISE_NUMBERS), _NONE, dtype=np.float32), None)
     if not claims or not len(sentences):
@@ -156,21 +161,43 @@ class _Claim:
     evidence: SpanEvidence
     own: list[int]
     around: list[int]
+    label: tuple[int, ...] = ()
 
 
 def _read_claims(of: _BesidePassages, claims: Sequence[tuple[Sequence[int], SpanEvidence]]) -> Iterator[_Claim]:
     answer, parsed, structure = of.answer, of.answer.parsed, structured_text(of.row.record.answer)
     anywhere = reduce(or_, of.in_sentences, 0)
-    for words, evidence in claims:
+    bold = _bold_labels(of, [words for words, _ in claims], anywhere)
+    for (words, evidence), label in zip(claims, bold, strict=True):
         parts = {structure.part_at(parsed.words[word].char_start) for word in words} if structure.parts else set()
         ranges = (label for part in parts if part is not None for label in structure.labels[part])
         labels = sorted({word for label in ranges for word in words_in(parsed, label) if answer.content[word]})
         known = [word for word in labels if of.bits[word] & anywhere]
         content = [word for word in words if answer.content[word]]
-        own = known + (content or [word for word in words if answer.is_word[word]])
+        own = known + label + (content or [word for word in words if answer.is_word[word]])
         fact = (word for chars in evidence.atomic_fact for word in words_in(parsed, chars))
         around = [word for word in fact if answer.content[word] and word not in own]
-        yield _Claim(words, evidence, own, around)
+        yield _Claim(words, evidence, own, around, tuple(label))
+
+
+def _bold_labels(of: _BesidePassages, claims: Sequence[Sequence[int]], anywhere: int) -> list[list[int]]:
+    """For each claim the content words of its label in bold type that count as its own."""
+    parsed, content = of.answer.parsed, of.answer.content
+    tags, subjects = parsed.universal_tags, label_scheme(parsed.label_scheme).subject_labels
+    labels = [*bold_labels(parsed, of.row.record.answer)]
+    found = list[Sequence[int]]()
+    for words in claims:
+        led = {base_label(parsed.dependency_labels[word]) for word in words if tags[word] != "PRON"}
+        label = next((label for label, behind in labels if words[0] in behind), ()) if subjects.isdisjoint(led) else ()
+        found.append([word for word in label if content[word]])
+    known = [[word for word in label if of.bits[word] & anywhere] for label in found]
+    listed = [bool(in_passages) for label, in_passages in zip(found, known, strict=True) if label]
+    are_missed = 1 < len(listed) <= 2 * sum(listed)
+    for index, words in enumerate(claims):
+        states = not {"VERB", "AUX"}.isdisjoint(tags[word] for word in words)
+        if are_missed and not known[index] and not states:
+            known[index] = [*found[index]]
+    return known
 
 
 class _BesidePassages:
@@ -353,8 +380,8 @@ class _Claims:
         rows = np.array([numbers[name] for name in PREMISE_NUMBERS], dtype=np.float32).T.copy()
         is_missing = iter(lacking.tolist())
         return [
-            Premise(row, index, tuple(window), tuple(compress(claim.own, is_missing)), *also)
-            for claim, row, index, window, *also in zip(
+            Premise(row, index, tuple(window), tuple(compress(claim.own, is_missing)), other, instead_of, claim.label)
+            for claim, row, index, window, other, instead_of in zip(
                 self._claims, rows, indices, windows, others, instead, strict=True
             )
         ]

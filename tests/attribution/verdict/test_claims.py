@@ -175,7 +175,6 @@ def test_an_answer_that_only_refuses_is_a_refusal(answer):
     ("answer", "claim"),
     [
         ("The answer to the question is: Oslo", "Oslo"),
-        ("Based on the given passages, the answer to the question is yes.", "yes"),
         ("* Dizziness (passages 2 & 3)", "Dizziness"),
     ],
 )
@@ -264,6 +263,19 @@ def test_an_answer_that_states_and_refuses_is_partial():
         ("I've reviewed the files you uploaded.", ClaimKind.DISCOURSE),
         ("Let me check the documents.", ClaimKind.DISCOURSE), ("Documents consulted: 3", ClaimKind.DISCOURSE),
         ("I found some information about the pump in your documents.", ClaimKind.DISCOURSE),
+        ("Yes.", ClaimKind.DISCOURSE), ("No", ClaimKind.DISCOURSE), ("Yes, you can.", ClaimKind.DISCOURSE),
+        ("Unfortunately not.", ClaimKind.DISCOURSE),
+        ("Based on the given passages, the answer to the question is yes.", ClaimKind.DISCOURSE),
+        ("I'm sorry to hear that your visit didn't go well.", ClaimKind.DISCOURSE),
+        ("Congratulations on your anniversary!", ClaimKind.DISCOURSE),
+        ("That's a great question!", ClaimKind.DISCOURSE), ("It depends on a few factors.", ClaimKind.DISCOURSE),
+        ("We appreciate your patience.", ClaimKind.DISCOURSE), ("I hope you recover soon!", ClaimKind.DISCOURSE),
+        ("This information is not a substitute for professional medical advice.", ClaimKind.OFFER),
+        ("Individual results may vary.", ClaimKind.OFFER),
+        ("For the most accurate information, contact the museum.", ClaimKind.OFFER),
+        ("Contact the museum for the latest information.", ClaimKind.OFFER),
+        ("If the problem persists, contact customer support.", ClaimKind.OFFER),
+        ("I'd recommend checking the official website before your visit.", ClaimKind.OFFER),
     ],
 )  # fmt: skip
 def test_what_claims_nothing_has_its_kind(answer, kind):
@@ -297,6 +309,10 @@ def test_what_claims_nothing_has_its_kind(answer, kind):
         "I found three texts by Homer.", "The police searched the files and found 3 documents.",
         "Searching the forest, he found a grave.", "Find the article about pumps.", "3 documents of 1821 were found.",
         "I found 3 documents in the attic.", "Parking: not available on Sundays.",
+        "Contact the museum at 555 0100.", "Contact the museum.",
+        "No. 5 is the fastest bus.",
+        "Congratulations were sent by the king.", "Welcome drinks are free.", "It depends on the age of the roof.",
+        "The leaflet is no medical advice.", "Results vary by region.", "If the rash persists, see a doctor.",
     ],
 )  # fmt: skip
 def test_statements_that_only_sound_alike_are_claims(answer):
@@ -354,6 +370,25 @@ def test_headings_steps_tables_and_code_are_no_claims():
 def test_numbers_and_lines_before_a_list_are_no_claims_and_marks_stay_in_pairs(answer, claims):
     found = judged(answer)
     assert [text for text, (claim, _) in found.items() if text == claim] == claims
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("The plan costs $5 and includes the following:", "The plan costs $ 5"),
+        ("The plan costs $5 per month and comes with:", "The plan costs $ 5 per month"),
+        ("The lid must be closed, and you must follow these steps:", "The lid must be closed"),
+        ("Although the plan costs more, it includes the following:", "Although the plan costs more ,"),
+        ("The plan costs $5 with the following parts:", "The plan costs $ 5 with the following parts :"),
+        ("To factory reset an HTC One VX, follow these steps:", ""),
+        ("Key benefits:", ""),
+        ("Renting offers:", ""),
+        ("To rotate the keys, do the following:", ""),
+        ("After you have signed in, you can do the following:", ""),
+    ],
+)
+def test_before_a_list_only_the_clause_that_introduces_it_is_no_claim(answer, said):
+    assert stated(answer) == said
 
 
 def test_inline_code_is_part_of_the_claim_around_it():
@@ -430,6 +465,10 @@ def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alon
         ("Let me know if you have any other questions, and I will be happy to help.", ""),
         ("Let me know if you need the form from 2019.", ""),
         ("I hope this helps, and have a great day!", ""),
+        ("I'm sorry to hear that, but the shop is closed.", "but the shop is closed ."),
+        ("Sorry for the delay of 3 days.", "Sorry for the delay of 3 days ."),
+        ("No. Dogs stay outside.", "Dogs stay outside ."),
+        ("* Restaurant Takeout: Yes\n* Good For Groups: Yes", "Yes Yes"),
     ],
 )
 def test_a_courtesy_hides_no_clause_that_can_be_checked(answer, said):
@@ -464,6 +503,10 @@ def test_a_courtesy_hides_no_clause_that_can_be_checked(answer, said):
         ("```python\nkettle = Kettle(litres=9)\nkettle.boil(minutes=77)\n```", []),
         ("<think>Maybe 99 litres from Berlin? Let me check 1987.</think>The kettle holds 2 litres.",
             ["The kettle holds 2 litres"]),
+        ('<details type="reasoning" done="true">\n<summary>Thought</summary>\n> 9 litres?\n</details>\nIt boils.',
+            ["It boils"]),
+        ('<details open> <summary> Thinking... </summary> Maybe it holds 9 litres. </details>It boils.', ["It boils"]),
+        ("<details><summary>Volume</summary>\n\nIt holds 2 litres.</details>", ["Volume", "It holds 2 litres"]),
         ("Okay, so Berlin 1987 and 99 litres?\n</think>\n\nThe kettle holds 2 litres.", ["The kettle holds 2 litres"]),
         ("<think>The user asks about kettles. Maybe 99 litres from Berlin in 1987", []),
         ('<tool_call>{"name": "search", "arguments": {"query": "kettle"}}</tool_call>\nThe kettle holds 2 litres.',

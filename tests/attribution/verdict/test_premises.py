@@ -299,3 +299,20 @@ def test_sentences_have_their_places_and_fields_of_json_have_none():
 def test_of_a_claim_that_is_its_premise_with_another_value_only_this_is_named(attributor, answer, passage, named):
     (claim,) = claims(attributor, answer, passage)
     assert [chars.of(answer) for chars in claim.unsupported_words] == named
+
+
+KEPT = "Invoices are kept for ten years. Log files are deleted after 14 days. Conversations are kept for two years."
+
+
+@pytest.mark.parametrize(
+    ("answer", "supports"),
+    [
+        ("- **Invoices:** ten years\n- **Log files:** 14 days\n- **Conversations:** two years", [True, True, True]),
+        ("- **Invoices:** two years\n- **Log files:** 14 days", [False, True]),
+        ("- **Invoices:** ten years\n- **Passport scans:** ten years", [True, False]),
+        ("- **Period:** Invoices are kept for ten years.\n- **Extent:** 14 days", [True, True]),
+    ],
+)
+def test_a_bold_label_is_held_against_passages_with_its_claim(attributor, answer, supports):
+    found = claims(attributor, answer, KEPT)
+    assert [one.support is Support.SUPPORTED for one in found] == supports

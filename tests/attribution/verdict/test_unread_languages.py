@@ -134,3 +134,18 @@ def test_names_and_lists_do_not_make_passages_foreign():
     prices = "Pizza Margherita 9.50, Pizza Diavola 11.00, Tiramisu 5.50, Espresso 2.50, Cappuccino 3.20"
     for passage in (names, prices, "Tel. +49 30 1234567, Hauptstraße 5, 10115 Berlin, Mo-Fr 9-18 Uhr"):
         assert unread("Hans Müller", passage, question="Who attended?") == []
+
+
+RECORDS = "City: Paris\nRate: 220 euros\n\nCity: Berlin\nRate: 160 euros\n\nCity: Zurich\nRate: 220 euros"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "is_unread"),
+    [
+        ("What is the limit for hotels?", "The rate for Zurich is 220 euros.", False),
+        ("", "Zurich: 220 euros", False),
+        ("Wie viel darf ein Hotel in Zürich kosten?", "In Zürich darf es höchstens 220 Euro kosten.", True),
+    ],
+)
+def test_records_with_few_words_have_the_language_of_question_and_answer(question, answer, is_unread):
+    assert bool(unread(answer, RECORDS, question=question)) == is_unread
