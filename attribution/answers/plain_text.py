@@ -55,7 +55,7 @@ FUNCTION_WORDS = frozenset(
     have had having will would shall should can could may might must not no if because while although though
     also some any each other more most all only just very too own same both either neither about after before between
     during through against among per via s t re ve ll d m it's that's there's he's she's i'm i've you're you've we're
-    we've they're they've
+    we've they're they've n't
     """.split()  # noqa: SIM905
 )
 """Lower-case, with straight apostrophes, and with what is left of contractions."""
