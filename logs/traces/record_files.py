@@ -175,7 +175,8 @@ def _items(value: object, wrappers: Sequence[str], depth: int = 0) -> Sequence[o
     for key in (key for key in (*wrappers, *_PAGES) if key in own):
         inner = value[own[key]]
         items = inner if isinstance(inner, list) or depth == _DEEPEST_WRAPPER else _items(inner, wrappers, depth + 1)
-        if isinstance(items, list) and (any(map(_asks, items)) or not (key in _PAGES or value.keys() & _OWN_KEYS)):
+        is_open = key in _PAGES or (items is inner and value.keys() & _OWN_KEYS)
+        if isinstance(items, list) and (not is_open or any(map(_asks, items))):
             return items
     return None
 

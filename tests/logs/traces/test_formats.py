@@ -278,6 +278,17 @@ def _with_dotted_order(run):
     }
 
 
+def _log_records():
+    (envelope,) = otlp()
+    (scope,) = envelope["resourceSpans"][0]["scopeSpans"]
+    chat = scope["spans"][0]
+    log = {"traceId": chat["traceId"], "spanId": chat["spanId"], "attributes": chat["attributes"]}
+    other = {"severityText": "INFO", "body": {"stringValue": "started"}, "attributes": []}
+    spans = [{**scope, "spans": [{**chat, "attributes": []}, *scope["spans"][1:]]}]
+    logs = [{"scopeLogs": [{"logRecords": [other, log]}]}]
+    return [{"resourceSpans": [{"scopeSpans": spans}]}, {"resourceLogs": logs}]
+
+
 def _runs_with_children():
     root, *children = langsmith()
     return [{"runs": [{**root, "trace_id": None, "child_runs": children}]}]
@@ -290,7 +301,9 @@ VARIANTS = {
     "data frame of Phoenix": ("openinference", _data_frame()), "nested attributes": ("openinference", _nested()),
     "OpenInference in OTLP": ("openinference", _openinference_otlp()),
     "batches of Tempo": ("otel-genai", [{"batches": otlp()[0]["resourceSpans"]}]),
+    "answer of Tempo": ("otel-genai", [{"trace": otlp()[0]}]),
     "messages in an event": ("otel-genai", _messages_in_an_event()),
+    "messages in log records": ("otel-genai", _log_records()),
     **{f"an event per message, {shape.__name__}": ("otel-genai", shape(_events_of_messages()))
         for shape in (list, _enveloped)},
     **{f"arguments of a function, {args}": ("langfuse", [{**langfuse()[0],
