@@ -574,6 +574,18 @@ def test_other_spellings_of_the_same(record):
     check_story(row_of(record))
 
 
+def test_passages_beside_the_question_count_before_those_of_the_system_prompt():
+    marked = [{"role": "user", "content": f"{MARKED}\n\nQuestion: {QUESTION}"}]
+    system = "Example:\nContext: The sky is blue.\nQuestion: What colour is it?\nAnswer: Blue."
+    check_story(row_of(_of(anthropic(), "request", {"system": system, "messages": marked})))
+
+
+def test_empty_text_of_a_node_is_no_missing_one():
+    nodes = [{"node": {**NODE, "id_": f"n-{len(text)}", "text_resource": {"text": text}}} for text in (TEXTS[0], "")]
+    row = row_of(_of(llamaindex(), "response.source_nodes", nodes))
+    assert ([one.text for one in row.passages or ()], row.fault) == ([TEXTS[0], ""], None)
+
+
 def test_messages_of_one_response_are_not_glued_together():
     record = openai()
     record["response"]["output"] += record["response"]["output"][-1:]
