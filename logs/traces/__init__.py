@@ -44,6 +44,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _SHOWN_KEYS = 12
+_NULL_TEXTS = frozenset(("", "null", "NULL", "None", "nan", "NaN", "\\N", "undefined", "<NA>"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,39}")
 """What a key may look like that is shown; another one may be a text."""
 
@@ -122,8 +123,13 @@ def first_of(record: Mapping[str, object], names: Iterable[str]) -> object:
 
 
 def is_nothing(value: object) -> bool:
-    """True for null, for an empty text, and for NaN, which data frames write for a missing value."""
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+    """True for null, also a printed one, for an empty text, and for NaN, as data frames write a missing value."""
+    return value is None or is_null_text(value) or (isinstance(value, float) and math.isnan(value))
+
+
+def is_null_text(value: object) -> bool:
+    """True for an empty text, and for one that is nothing but a null, as a language or a database prints it."""
+    return isinstance(value, str) and value.strip() in _NULL_TEXTS
 
 
 def parsed(value: object) -> object:
@@ -197,7 +203,7 @@ def shape(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return "a text" if value.strip() else "an empty text"
+        return "a text" if not is_null_text(value) else "a printed null" if value.strip() else "an empty text"
     if isinstance(value, dict):
         return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):

@@ -184,6 +184,9 @@ def trace_spool() -> Iterator[TraceSpool]:
 
 _SPEAKING = (Role.CHAIN, Role.MODEL)
 _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
+_FEW = 20
+_PASSAGE_START = 100
+"""How many passages are looked for in a prompt, and how much of each, since it may be cut."""
 _MOST_RETRIEVALS = 1000
 """Far fewer than the bytes of a carried value allow."""
 
@@ -242,13 +245,16 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     """The row of a trace; its ``fault`` says what is missing. ``texts`` has documents with texts by their ids."""
     tree = tree_of(spans)
     passages = _passages(tree, options, texts, paths)
-    asked = _question(tree, paths)
-    answer = _answer(tree, paths)
     parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
+    passages = passages if parts is None else parts.passages
+    answering = _answering(tree, passages or ())
+    way = _way_to(tree, answering)
+    asked = _question(tree, paths, way)
+    answer = _answer(tree, paths, way)
     if parts is not None:
         is_roots = paths.question or (tree.root is not None and tree.root.input)
-        passages, asked = parts.passages, parts.asked(asked if is_roots else None) or asked
-    models = [span.model for span in tree.spans if span.model and span.role is Role.MODEL]
+        asked = parts.asked(asked if is_roots else None) or asked
+    models = [span.model for span in (*tree.spans, *way) if span.model and span.role is Role.MODEL]
     moment = None if tree.root is None else tree.root.ended_at or tree.root.started_at
     row = TraceRow(
         record_id=trace_id,
@@ -317,27 +323,64 @@ def _speakers(tree: Tree) -> Iterator[Span]:
     return (span for _, span in order if span.role in _SPEAKING)
 
 
-def _question(tree: Tree, paths: PathSet) -> Asked | None:
-    """The question: the root's, or where it was given nothing, that of the highest span that was."""
+def _answering(tree: Tree, passages: Sequence[Document]) -> int | None:
+    """The place of the model that answers from the passages; None where none is known to.
+
+    It is the first that said what the root did, else the latest that was given a passage. One that was given the answer
+    of an earlier one, but no passage that this lacked, judges it.
+    """
+    said = None if tree.root is None else answer_of(tree.root.output)
+    starts = {number: _blanks_once(doc.text or "")[:_PASSAGE_START] for number, doc in enumerate(passages[:_FEW])}
+    answering, its, known = None, "", set[int]()
+    for position, span in enumerate(tree.spans):
+        answer = answer_of(span.output) if span.role is Role.MODEL and span is not tree.root else None
+        if answer is None:
+            continue
+        if said is not None and answer.strip() == said.strip():
+            return position
+        asked = question_of(span.input)
+        prompt = _blanks_once("\n".join([*_told(span), *(tool.text for tool in (asked.tool_texts if asked else ()))]))
+        held = {number for number, start in starts.items() if start and start in prompt}
+        if held - known or (held and _blanks_once(its) not in prompt):
+            answering, its, known = position, answer, known | held
+    return answering
+
+
+def _blanks_once(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _way_to(tree: Tree, position: int | None) -> list[Span]:
+    """The spans that may speak from the root down to this one."""
+    above, way = tree.downwards(), list[Span]()
+    while position is not None:
+        way.append(tree.spans[position])
+        position = above[position]
+    return [span for span in reversed(way) if span.role in _SPEAKING and span is not tree.root]
+
+
+def _question(tree: Tree, paths: PathSet, way: Sequence[Span]) -> Asked | None:
+    """The question: the root's, or where it was given nothing, that of the highest span that was, first on the way."""
     if paths.question:
         return question_of(paths.question(document_of_trace(tree)))
-    for span in _speakers(tree):
+    for span in (*([tree.root] if tree.root and tree.root.role in _SPEAKING else []), *way, *_speakers(tree)):
         asked = question_of(span.input)
         if asked is not None or (span is tree.root and span.input):
-            return asked
+            parts = prompt_parts(asked.question) if asked and span is not tree.root else None
+            return asked if parts is None else parts.asked(asked)
     retrievers = (question_of(span.input) for span in tree.spans if span.role in _RETRIEVING)
     return next((asked for asked in retrievers if asked is not None), None)
 
 
-def _answer(tree: Tree, paths: PathSet) -> str | None:
-    """The answer: the root's, or where it gave nothing and did not fail, the latest that a chain or model gave."""
+def _answer(tree: Tree, paths: PathSet, way: Sequence[Span]) -> str | None:
+    """The answer: the root's, or where it gave nothing and did not fail, the highest on the way, else the latest."""
     if paths.answer:
         return answer_of(paths.answer(document_of_trace(tree)))
     if tree.root is not None and tree.root.role in _SPEAKING and (tree.root.output or tree.root.failed):
         return answer_of(tree.root.output)
     others = [span for span in _speakers(tree) if span is not tree.root]
     latest = sorted(others, key=lambda span: span.ended_at or span.started_at or 0)
-    answers = (answer_of(span.output) for span in reversed(latest))
+    answers = (answer_of(span.output) for span in (*way, *reversed(latest)))
     return next((answer for answer in answers if answer is not None), None)
 
 
@@ -393,22 +436,27 @@ def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]
 
 
 def _documents(span: Span) -> tuple[Document, ...]:
-    return (span.documents if span.documents is not None else documents_of(span.output)) or ()
+    """What a retriever or reranker gave; one that failed gave an error, if anything."""
+    found = span.documents if span.documents is not None else documents_of(span.output)
+    return () if span.failed else found or ()
 
 
 def _prompts(tree: Tree) -> Iterator[str]:
-    for span in reversed(tree.spans):
-        messages = messages_of(span.input) if span.role in _SPEAKING else []
-        if messages is not None:
-            yield from told(messages)
-        elif asked := question_of(span.input):
-            yield asked.question
+    return (text for span in reversed(tree.spans) if span.role in _SPEAKING for text in _told(span))
+
+
+def _told(span: Span) -> Iterator[str]:
+    messages = messages_of(span.input)
+    if messages is not None:
+        yield from told(messages)
+    elif asked := question_of(span.input):
+        yield asked.question
 
 
 def _tool_outputs(tree: Tree) -> Iterator[Document]:
     """What tools returned: their spans, or else the messages of tools after the last question."""
     tools = [span for span in tree.spans if span.role is Role.TOOL]
-    for span in tools:
+    for span in (tool for tool in tools if not tool.failed):
         for item in _returned(span.output, span.name):
             yield item._replace(passage_id=item.passage_id or span.span_id)
     if not tools:

@@ -13,6 +13,7 @@ from attribeam.logs.traces import (
     at,
     first_of,
     is_nothing,
+    is_null_text,
     nested,
     number_or_none,
     object_of,
@@ -38,11 +39,14 @@ _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "nod
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
 _INNER_KEYS = words("document segment node doc kwargs payload entity properties _source text_resource")
+_MAY_BE_LABELS = frozenset(words("chunk passage document context"))
+"""Keys of texts under which one word is rather the name of the passage."""
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
 _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
 _COLUMN_TITLES = ("title", "titles")
 _BESIDE_TEXT = frozenset({"metadata", "title", "type", "lc", *TEXT_KEYS, *_METADATA_ID_KEYS, *_SCORE_KEYS})
 """Members of an object that is nothing but a document: opening one that stands as JSON in a text loses nothing."""
+_ABOUT = _BESIDE_TEXT - {"type", "lc"}
 _NO_IDS = words(
     "answer description error input message name output prompt query question reason response result status summary "
     "title"
@@ -80,7 +84,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """
     value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
-        return _all_tagged(value) or _labelled(value) or ((Document(value),) if value.strip() else None)
+        return _all_tagged(value) or _labelled(value) or (None if is_null_text(value) else (Document(value),))
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -130,13 +134,19 @@ def document_of(value: object) -> Document | None:
                 score = _score({"score": document.score}, value)
                 return document._replace(text=text, passage_id=passage_id, score=score)
     metadata = object_of(first_of(value, ("metadata", "meta")))
-    named = (side.get(key) for side in (value, metadata) for key in TEXT_KEYS)
-    texts = (content if isinstance(content, str) else content_text(content) or None for content in named)
-    text = next((text for text in texts if text is not None), None)
+    named = ((key, side.get(key)) for side in (value, metadata) for key in TEXT_KEYS)
+    texts = ((key, content if isinstance(content, str) else content_text(content) or None) for key, content in named)
+    said = sorted(((key, text) for key, text in texts if text is not None), key=_is_label)
+    text = said[0][1] if said else None
     ids = first_of(value, _ID_KEYS), first_of(metadata, _METADATA_ID_KEYS), first_of(value, _METADATA_ID_KEYS)
     passage_id = next(filter(None, map(text_or_none, ids if text is not None else ids[:2])), None)
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
     return None if text is None and passage_id is None else Document(text, title, passage_id, _score(value, metadata))
+
+
+def _is_label(named: tuple[str, str]) -> bool:
+    key, text = named
+    return key in _MAY_BE_LABELS and text.isascii() and len(text.split()) < 2
 
 
 def _score(*sides: Record) -> float | None:
@@ -182,14 +192,21 @@ def _of_text(text: str) -> Document:
 
 
 def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None:
-    """The documents of a list, an empty one for each null; None where an item is none, or all are null."""
+    """The documents of a list, an empty one for each without text; None where an item is none, or none has a text."""
     if items and all(isinstance(item, list) for item in items) and not any(map(_of_tuple, items)):
         lists = [documents_of(item, depth + 1) for item in items]
         return None if None in lists else tuple(document for documents in lists for document in documents or ())
-    if items and all(map(is_nothing, items)):
-        return None
     documents = [Document("") if is_nothing(item) else _of_tuple(item) or document_of(item) for item in items]
-    return None if None in documents else tuple(filter(None, documents))
+    if any(document.text for document in documents if document):
+        documents = [doc or _without_text(item) for doc, item in zip(documents, items, strict=True)]
+    is_empty = bool(items) and all(document is None or document.text == "" for document in documents)
+    return None if is_empty or None in documents else tuple(filter(None, documents))
+
+
+def _without_text(item: object) -> Document | None:
+    """The empty document of an object with members of documents, but without their text; None where it has none."""
+    is_document = isinstance(item, dict) and not _ABOUT.isdisjoint(item)
+    return Document("", text_or_none(at(item, "title"))) if is_document else None
 
 
 def _of_tuple(item: object) -> Document | None:
@@ -403,7 +420,18 @@ def _under_passages(lines: Sequence[str], *, with_colon: bool = True) -> str | N
     below = [headings[start]["rest"] or "", *lines[start + 1 :]]
     label = _label(next(filter(str.strip, below), ""))
     numbered = _counted(below, label) if label and label[0] != "0" else []
-    return "\n".join(below[: _end(below, max(numbered, default=0) + 1, _style(headings[start]))])
+    first = max(numbered, default=0) + 1
+    end = _end(below, first, _style(headings[start]))
+    return "\n".join(below[: _next_heading(below, first, end, (headings[start]["level"] or "").strip())])
+
+
+def _next_heading(lines: Sequence[str], start: int, end: int, level: str) -> int:
+    """The next heading of a ``level`` behind an empty line, else ``end``; the passages may begin with such headings."""
+    is_one = re.compile(rf"[ \t]*{level or '(?!)'}[ \t]+\S.*").fullmatch
+    if is_one(next(filter(str.strip, lines), "")):
+        return end
+    found = (at for at in range(start, end) if is_one(lines[at]) and not lines[at - 1].strip())
+    return next((at for at in found if not ((known := _HEADING.fullmatch(lines[at])) and known["passages"])), end)
 
 
 def _style(heading: re.Match[str]) -> str | None:

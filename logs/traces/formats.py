@@ -34,7 +34,7 @@ _USUAL_PATHS = {
     "span_id": "context.span_id span_id spanId",
     "parent_id": "parent_id parent_span_id parentSpanId",
     "started_at": "start_time_unix_nano start_time_ns start_time startTimeUnixNano",
-    "ended_at": "end_time_unix_nano end_time_ns end_time endTimeUnixNano",
+    "ended_at": "end_time_unix_nano end_time_ns end_time endTimeUnixNano timeUnixNano",
     "status": "status_code status",
 }
 _OWN_IDS = {name: name for name in ("trace_id", "span_id", "parent_id")}
@@ -80,7 +80,7 @@ class SpanFormat:
     def _span(self, record: Record) -> Span:
         def value(member: str) -> object:
             found = [at(record, *path) for path in _paths(self.paths.get(member, _USUAL_PATHS[member]))]
-            return next((content for content in found if not is_nothing(content)), found[-1])
+            return next((content for content in found if not is_nothing(content)), None)
 
         def text(member: str) -> str | None:
             return text_or_none(value(member))
@@ -262,7 +262,7 @@ MLFLOW = SpanFormat(
 )
 
 
-_NO_TRACE_ID = "span should name its trace in context.trace_id or trace_id, names none"
+_NO_TRACE_ID = "span should name its trace in context.trace_id or trace_id, names none; export it as OTLP JSON"
 _MESSAGES_EVENT = "gen_ai.client.inference.operation.details"
 """The event that may carry a span's messages in the place of its attributes."""
 _SPOKEN_EVENTS = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
@@ -271,9 +271,9 @@ _SPOKEN_EVENTS["gen_ai.choice"] = "assistant"
 _RESULT_EVENTS = ("db.query.result", "db.search.result")
 """Events of OpenLLMetry, one for each document that a vector store found."""
 _OTLP_LISTS = (
-    ("resourceSpans", "resource_spans", "batches"),
-    ("scopeSpans", "scope_spans", "instrumentationLibrarySpans"),
-    ("spans",),
+    ("resourceSpans", "resource_spans", "batches", "resourceLogs"),
+    ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs"),
+    ("spans", "logRecords"),
 )
 
 
@@ -282,12 +282,15 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
 
     Attributes may be flattened or nested, or stand in columns or JSON texts of a table.
     """
+    record = object_of(record.get("trace")) or record  # as Tempo answers
     spans: list[Record] = [record]
     if not record.keys().isdisjoint(_OTLP_LISTS[0]):
         for names in _OTLP_LISTS:
             lists = (next((items for name in names if isinstance(items := span.get(name), list)), ()) for span in spans)
             spans = [item for items in lists for item in items if isinstance(item, dict)]
         spans = [{**span, "attributes": _whole_attributes(span)} for span in spans]
+        if "resourceLogs" in record:  # of which most are no messages
+            spans = [span for span in spans if "gen_ai.output.messages" in object_of(span["attributes"])]
     for span in spans:
         whole = nested({name: _opened_cell(name, cell) for name, cell in span.items()})
         attributes = whole.get("attributes")

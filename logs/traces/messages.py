@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces import at, nested, parsed, unprinted
+from attribeam.logs.traces import at, in_snake_case, is_null_text, nested, parsed, unprinted
 
 
 class Speaker(StrEnum):
@@ -113,9 +113,10 @@ def answered(messages: Sequence[Message]) -> str | None:
     return dialogue[-1].text if dialogue and dialogue[-1].speaker is Speaker.ASSISTANT else None
 
 
-def told(messages: Iterable[Message]) -> Iterator[str]:
-    """What a model was told: the texts of the system and of the user."""
-    return (message.text for message in messages if message.speaker in (Speaker.SYSTEM, Speaker.USER))
+def told(messages: Sequence[Message]) -> Iterator[str]:
+    """What a model was told: the texts of the user, the last one first, and then those of the system."""
+    for speaker in (Speaker.USER, Speaker.SYSTEM):
+        yield from (message.text for message in reversed(messages) if message.speaker is speaker)
 
 
 def with_history(question: Asked, count: int) -> str:
@@ -201,7 +202,8 @@ ANSWER_KEYS = words(
 )
 _CHOICES = ("choices", "generations", "candidates", "replies")
 _HISTORY_KEYS = ("chat_history", "history", "messages")
-_NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status", "error"})
+_NO_TEXT_KEYS = frozenset({"role", "type", "id", "name", "model", "status", "error", "reason"})
+"""Last words of keys whose values are no text that somebody said."""
 _PRINTED_MESSAGE = re.compile(
     r"""content=('(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+") (?:additional_kwargs|response_metadata)=\{.*""", re.DOTALL
 )
@@ -217,7 +219,7 @@ def question_of(value: object, *, plain: bool = False, depth: int = 0) -> Asked 
     value = value if plain else parsed(value)
     if isinstance(value, str):
         own = asked(templated(value) or ())
-        return own or (Asked(value) if value.strip() else None)
+        return own or (None if is_null_text(value) else Asked(value))
     messages = messages_of(value)
     if messages is not None:
         return asked(messages)
@@ -244,7 +246,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     value = value if plain else parsed(value)
     if isinstance(value, str):
         value = joined_chunks(_events(value)) or unprinted(value, _PRINTED_MESSAGE)
-        return value if value.strip() else None
+        return None if is_null_text(value) else value
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -356,7 +358,9 @@ def _earlier(value: Mapping[str, object], question: str) -> tuple[Message, ...]:
 
 def _only_value(value: Mapping[str, object]) -> object:
     """The value of an object that has no other, unless its key says that it is no text; never a list of no messages."""
-    if len(value) != 1 or value.keys() & _NO_TEXT_KEYS:
+    if len(value) != 1:
         return None
-    (member,) = value.values()
+    ((key, member),) = value.items()
+    if in_snake_case(key).rpartition("_")[2] in _NO_TEXT_KEYS:
+        return None
     return member if not isinstance(member, list) or messages_of(member) is not None else None

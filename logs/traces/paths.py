@@ -131,7 +131,7 @@ PROVIDERS: Mapping[str, Provider] = {
         mark="response.output[?type=='file_search_call' || type=='message']",
         question=("request.input",),
         passages="response.output[?type=='file_search_call'].results[]"
-        ".{text: text || content, title: filename, passage_id: file_id}",
+        ".{text: not_null(text, content), title: filename, passage_id: file_id}",
         answer="response.output[?type=='message'].content[] | [?type=='output_text'].text | join(`\"\\n\"`, @)",
         way_out='ask for them with include=["file_search_call.results"]',
     ),
@@ -147,7 +147,7 @@ PROVIDERS: Mapping[str, Provider] = {
         mark="response.candidates[0].content.parts",
         question=("request.contents", "request.contents[-1]", "request.contents[?role=='user'] | [-1]"),
         passages="response.candidates[0].grounding_metadata.grounding_chunks[].[retrieved_context || maps || web][]"
-        ".{text: rag_chunk.text || text, title: title, passage_id: document_name || uri}",
+        ".{text: not_null(rag_chunk.text, text), title: title, passage_id: document_name || uri}",
         answer="response.candidates[0].content.parts[?thought!=`true`].text | join('', @)",
         way_out="they stand in groundingMetadata of the response, which a search gives",
     ),
@@ -189,7 +189,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "llamaindex-response": Provider(
         mark="response.source_nodes",
         question=("request.query_str || request.query || request.message",),
-        passages="response.source_nodes[].merge(@, node || `{}`).{text: text_resource.text || text,"
+        passages="response.source_nodes[].merge(@, node || `{}`).{text: not_null(text_resource.text, text),"
         " title: metadata.title || metadata.file_name, passage_id: id_ || node_id}",
         answer="response.response || response.answer",
         way_out="they stand in source_nodes of the response",

@@ -101,9 +101,12 @@ def _text_records(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> I
 
 _OWN_KEYS = frozenset(
     {"id", "record_id", "trace_id", "traceId", "span_id", "context", "info", "type", "question", "query", "user_input"}
+    | {"answer", "response"}
 )
 """An object with one of these keys is a record itself, whatever lists it has, unless their items ask something."""
 _ASKING_KEYS = frozenset({"question", "query", "user_input", "user_query", "input", "inputs", "prompt", "messages"})
+_PAGES = ("hits", "logs")
+"""Lists of records under these names, of a search or of a store of logs, have to ask something."""
 _DEEPEST_WRAPPER = 3
 _CUT_OFF = "the file ends within it"
 _CUT_OFF_CHARS = 16
@@ -169,16 +172,17 @@ def _items(value: object, wrappers: Sequence[str], depth: int = 0) -> Sequence[o
     if rows is not None or value.keys() & _ASKING_KEYS:
         return rows
     own = by_name(value)
-    for inner in (value[own[key]] for key in wrappers if key in own):
-        if isinstance(inner, list) and (not value.keys() & _OWN_KEYS or any(map(_asks, inner))):
-            return inner
-        if depth < _DEEPEST_WRAPPER and (items := _items(inner, wrappers, depth + 1)) is not None:
+    for key in (key for key in (*wrappers, *_PAGES) if key in own):
+        inner = value[own[key]]
+        items = inner if isinstance(inner, list) or depth == _DEEPEST_WRAPPER else _items(inner, wrappers, depth + 1)
+        is_open = key in _PAGES or (items is inner and value.keys() & _OWN_KEYS)
+        if isinstance(items, list) and (not is_open or any(map(_asks, items))):
             return items
     return None
 
 
 def _asks(item: object) -> bool:
-    return isinstance(item, dict) and not _ASKING_KEYS.isdisjoint(by_name(item))
+    return isinstance(item, dict) and (not _ASKING_KEYS.isdisjoint(by_name(item)) or _asks(item.get("_source")))
 
 
 def _rows_of_table(value: Mapping[str, object]) -> list[object] | None:

@@ -22,6 +22,7 @@ from attribeam.logs.traces import (
     is_nothing,
     microseconds,
     nested,
+    object_of,
     opened_text,
     parsed,
     printed_value,
@@ -48,7 +49,7 @@ from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, Trac
 from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")
-_HOLDERS = ("vars", "item", "sample", "test_case", "row", "record", "example", "fields", "run", "payload", "data")
+_HOLDERS = words("vars item sample test_case row record example fields run payload data source json_payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,10 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
     return first
 
 
-def member(whole: Record, names: tuple[str, ...]) -> tuple[str, object]:
-    """Name and value of the first of these members that is there, ("", None) where none is."""
-    own = by_name(whole)
-    present = (own[name] for name in names if name in own)
-    return next(((name, whole[name]) for name in present if not is_nothing(whole[name])), ("", None))
+def member(sides: Iterable[Record], names: tuple[str, ...]) -> tuple[str, object]:
+    """Name and value of the first of these members that one of the sides has, ("", None) where none is there."""
+    named = ((own[name], side) for side in sides for own in [by_name(side)] for name in names if name in own)
+    return next(((name, side[name]) for name, side in named if not is_nothing(side[name])), ("", None))
 
 
 def _choice_note(choice: Choice[_T], names: Names) -> str | None:
@@ -183,7 +183,7 @@ IDS = ("record_id", "id", "sample_id", "trace_id", "request_id", "row_id", "test
 _MOMENT = ("answered_at", "created_at", "timestamp", "time")
 _GENERATOR = ("generator", "model", "model_name")
 _SESSION = ("session_id", "conversation_id", "thread_id")
-_PROMPTS = ("prompt", "full_prompt", "messages", "input", "inputs", "request", "question", "user_input", "query")
+_PROMPTS = words("prompt full_prompt messages input inputs request question user_input query system_prompt")
 _CONVERSATION = re.compile(r"""\s*\[\s*\{\s*['"](?:content|role|type)['"]\s*:""")
 """How a list of messages begins, as Python, JSON and numpy print it."""
 _ENVELOPE = frozenset(ANSWER_KEYS) - {"text", "content", "message", "result", "reply"}
@@ -226,17 +226,18 @@ class Rows:
         if parts is not None:
             passages, asked = parts.passages, parts.asked(asked)
             notes.append(FROM_PROMPT)
-        when, moment = member(whole, _MOMENT)
+        sides = [whole, object_of(opened_text(whole.get(given.name.rpartition(".")[0])))]
+        when, moment = member(sides, _MOMENT)
         if moment is not None and microseconds(moment) is None:
             notes.append(unreadable_moment(when))
         row = TraceRow(
-            record_id=text_or_none(member(whole, IDS)[1]),
+            record_id=text_or_none(member(sides, IDS)[1]),
             question=None if asked is None else with_history(asked, options.history),
             passages=passages,
             answer=answer,
             answered_at=microseconds(moment),
-            generator=text_or_none(member(whole, _GENERATOR)[1]),
-            session_id=text_or_none(member(whole, _SESSION)[1]),
+            generator=text_or_none(member(sides, _GENERATOR)[1]),
+            session_id=text_or_none(member(sides, _SESSION)[1]),
             notes=tuple(note for note in notes if note is not None),
         )
         if row.question is None:
@@ -296,7 +297,7 @@ def _documents(name: str, value: object) -> tuple[Document, ...] | None:
         return None if not passages or all(_NAME.fullmatch(passage.text or " ") for passage in passages) else passages
     printed = _printed(name, value, "a list")
     if printed is None or isinstance(printed, dict):
-        document = document_of(value) if value.strip() else None
+        document = None if is_nothing(value) else document_of(value)
         return documents_of(value if printed is None else printed) or (None if document is None else (document,))
     return documents_of(printed) or None
 
@@ -320,7 +321,7 @@ def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[D
 
 
 def _prompts(whole: Record) -> Iterator[str]:
-    for value in (member(whole, (name,))[1] for name in _PROMPTS):
+    for value in (member([whole], (name,))[1] for name in _PROMPTS):
         opened = opened_text(value)
         messages = messages_of(opened)
         if messages is not None:
@@ -399,7 +400,7 @@ class ResponseRows(Rows):
         if not paths.passages and not values["passages"]:  # they may stand beside the response, or in the prompt
             values = {name: whole[name] for name in (*PASSAGES.made, *PASSAGES.either) if name in whole} | values
             del values["passages"]
-            values["full_prompt"] = "\n".join(content_text(first_of(side, _SYSTEM)) for side in sides)
+            values["system_prompt"] = "\n".join(content_text(first_of(side, _SYSTEM)) for side in sides)
         for name, names in (("id", _IDS), ("time", _MOMENTS), ("model", _MODELS), ("session_id", _SESSIONS)):
             values[name] = next((value for side in sides if (value := first_of(side, names)) is not None), None)
         row = Rows.row(self, values, options, PathSet())
@@ -468,7 +469,9 @@ def _passage(item: object) -> object:
     text = content_text(content)
     if not text and isinstance(content, dict):
         text = max((member for member in content.values() if isinstance(member, str)), key=len, default="")
-    return {"text": text or None, "title": title, "passage_id": passage_id or (None if text else title)}
+    if not text and content != "":  # only named
+        return {"text": None, "title": title, "passage_id": passage_id or title}
+    return {"text": text, "title": title, "passage_id": passage_id}
 
 
 def _found(path: str, whole: object) -> object:

@@ -57,6 +57,8 @@ RETRIEVED = {
         KEEPER, at=2, parent="outer")], [KEEPER]),
     "a retriever that found nothing hides no other": ([ROOT, retrieval("outer"), retrieval("inner", LAMP, at=2,
         parent="outer")], [LAMP]),
+    "a retriever that failed gave an error": ([ROOT, retrieval("b", Document("Timed out."), failed=True),
+        retrieval("c", LAMP, at=2)], [LAMP]),
     "chunks of one source are different passages": ([ROOT, retrieval("b", *CHUNKS)], CHUNKS),
     "a passage that one retrieval gave twice keeps both places": ([ROOT, retrieval("b", LAMP, LAMP, KEEPER)], [LAMP,
         LAMP, KEEPER]),
@@ -177,8 +179,8 @@ def test_what_is_missing_is_named_with_the_way_out(spans, reason, column, words)
 
 
 def test_outputs_of_tools_are_passages_by_option():
-    empty = TOOL._replace(span_id="x", output=None)
-    found = row(ROOT, TOOL._replace(output={"output": "Rain."}), empty, options=TraceOptions(tool_outputs=True))
+    empty, failed = TOOL._replace(span_id="x", output=None), TOOL._replace(span_id="y", failed=True)
+    found = row(ROOT, TOOL._replace(output={"output": "Rain."}), empty, failed, options=TraceOptions(tool_outputs=True))
     assert found.passages == (Document("Rain.", "weather", "w"),)
 
 
@@ -241,6 +243,43 @@ def test_generator_is_the_last_model_that_spoke():
         Span("t", name, "root", Role.MODEL, started_at=at, model=name) for at, name in ((5, "writer"), (1, "planner"))
     ]
     assert row(ROOT, *models, retrieval("b", LAMP)).generator == "writer"
+
+
+HTTP = Span("t", "root", None, Role.CHAIN, "POST /chat", started_at=0, ended_at=99)
+RAG = Span("t", "rag", "root", Role.CHAIN, started_at=1, ended_at=9, input="Who lit it?", output="Ada [1].")
+
+
+def model(name, at, prompt, said, parent="root"):
+    """A model that was asked something, and its answer."""
+    asked = [{"role": "system", "content": prompt}, {"role": "user", "content": "Who?"}]
+    return Span("t", name, parent, Role.MODEL, started_at=at, ended_at=at, input=asked, output=said, model=name)
+
+
+CALLS = [
+    model("rewriter", 2, "Rewrite it.", "who lit lamp"), retrieval("r", LAMP, BELL, at=3),
+    model("writer", 4, f"Context:\n{LAMP.text.replace(' ', chr(10), 1)}", "Ada."),
+    model("title", 10, "A title.", "Lamps"), model("judge", 11, f"Judge: Ada.\n{LAMP.text}", "1"),
+]  # fmt: skip
+OTHER_PASSAGE = model("refiner", 5, f"Refine: Ada.\n{BELL.text}", "Ada, by the bell.")
+ANSWERED = {
+    "the model that was given passages": ([HTTP, *CALLS], ("Who?", "Ada.", "writer")),
+    "the chain above it": ([HTTP, RAG, *(one._replace(parent_id="rag") if one.span_id == "writer" else one
+        for one in CALLS)], ("Who lit it?", "Ada [1].", "writer")),
+    "a model that was given an answer and another passage": ([HTTP, *CALLS[:4], OTHER_PASSAGE],
+        ("Who?", "Ada, by the bell.", "refiner")),
+    "the model that said what the root did": ([ROOT, *CALLS, OTHER_PASSAGE], ("Who?", "Ada.", "writer")),
+    "a prompt that holds the question": ([HTTP, CALLS[1], CALLS[3],
+        model("writer", 4, "", "Ada.")._replace(input=f"Context:\n{LAMP.text}\n\nQuestion: Who lit it?")],
+        ("Who lit it?", "Ada.", "writer")),
+    "the latest where none was given passages": ([HTTP, CALLS[1], CALLS[3], CALLS[0]], ("Who?", "Lamps", "title")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_model_that_answers_from_the_passages_counts(name):
+    spans, expected = ANSWERED[name]
+    found = row(*spans)
+    assert (found.question, found.answer, found.generator, found.fault) == (*expected, None)
 
 
 def span(trace, number):

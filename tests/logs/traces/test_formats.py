@@ -278,6 +278,17 @@ def _with_dotted_order(run):
     }
 
 
+def _log_records():
+    (envelope,) = otlp()
+    (scope,) = envelope["resourceSpans"][0]["scopeSpans"]
+    chat = scope["spans"][0]
+    log = {"traceId": chat["traceId"], "spanId": chat["spanId"], "attributes": chat["attributes"]}
+    other = {"severityText": "INFO", "body": {"stringValue": "started"}, "attributes": []}
+    spans = [{**scope, "spans": [{**chat, "attributes": []}, *scope["spans"][1:]]}]
+    logs = [{"scopeLogs": [{"logRecords": [other, log]}]}]
+    return [{"resourceSpans": [{"scopeSpans": spans}]}, {"resourceLogs": logs}]
+
+
 def _runs_with_children():
     root, *children = langsmith()
     return [{"runs": [{**root, "trace_id": None, "child_runs": children}]}]
@@ -290,7 +301,9 @@ VARIANTS = {
     "data frame of Phoenix": ("openinference", _data_frame()), "nested attributes": ("openinference", _nested()),
     "OpenInference in OTLP": ("openinference", _openinference_otlp()),
     "batches of Tempo": ("otel-genai", [{"batches": otlp()[0]["resourceSpans"]}]),
+    "answer of Tempo": ("otel-genai", [{"trace": otlp()[0]}]),
     "messages in an event": ("otel-genai", _messages_in_an_event()),
+    "messages in log records": ("otel-genai", _log_records()),
     **{f"an event per message, {shape.__name__}": ("otel-genai", shape(_events_of_messages()))
         for shape in (list, _enveloped)},
     **{f"arguments of a function, {args}": ("langfuse", [{**langfuse()[0],
@@ -559,6 +572,18 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
 )  # fmt: skip
 def test_other_spellings_of_the_same(record):
     check_story(row_of(record))
+
+
+def test_passages_beside_the_question_count_before_those_of_the_system_prompt():
+    marked = [{"role": "user", "content": f"{MARKED}\n\nQuestion: {QUESTION}"}]
+    system = "Example:\nContext: The sky is blue.\nQuestion: What colour is it?\nAnswer: Blue."
+    check_story(row_of(_of(anthropic(), "request", {"system": system, "messages": marked})))
+
+
+def test_empty_text_of_a_node_is_no_missing_one():
+    nodes = [{"node": {**NODE, "id_": f"n-{len(text)}", "text_resource": {"text": text}}} for text in (TEXTS[0], "")]
+    row = row_of(_of(llamaindex(), "response.source_nodes", nodes))
+    assert ([one.text for one in row.passages or ()], row.fault) == ([TEXTS[0], ""], None)
 
 
 def test_messages_of_one_response_are_not_glued_together():

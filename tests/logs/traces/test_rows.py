@@ -60,6 +60,8 @@ CAMEL = {"name": "t", "input": Q, "actualOutput": A, "context": [OTHER], "retrie
 NODES = [{"node": {"id_": "n1", "text": ONE}, "score": 0.7}, {"node": {"text_resource": {"text": TWO}}, "score": 0.6}]
 PAGES = [{"page_content": ONE, "metadata": {"source": "a.md"}}, {"page_content": TWO, "metadata": {}}]
 PROMPT = f"Answer from the context.\n\nContext:\n{ONE}\n\n{TWO}\n\nQuestion: {Q}\nAnswer:"
+TURN = [{"role": "user", "content": f"Context:\n{OTHER}\n\nQuestion: Who chose it?"},
+    {"role": "assistant", "content": "An annotator."}]  # fmt: skip
 
 TWO_PASSAGES = {
     "DeepEval test case": lines(CASE),
@@ -134,6 +136,16 @@ TWO_PASSAGES = {
         {"role": "assistant", "content": A}]}),
     "conversation beside its reference": lines({"user_input": [{"type": "human", "content": Q}, {"type": "ai",
         "content": A}], "reference": GOLD, "retrieved_contexts": [ONE, TWO]}),
+    "turns that each bring their passages": lines({"messages": [*TURN, {"role": "user", "content": PROMPT},
+        {"role": "assistant", "content": A}]}),
+    "passages of an earlier turn": lines({"messages": [{"role": "user", "content": PROMPT.replace(Q, "Is it new?")},
+        {"role": "assistant", "content": "Yes."}, {"role": "user", "content": Q},
+        {"role": "assistant", "content": A}]}),
+    "example in the system prompt": lines({"messages": [{**TURN[0], "role": "system"},
+        {"role": "user", "content": PROMPT}, {"role": "assistant", "content": A}]}),
+    "hit of Elasticsearch": lines({"_id": "1", "_source": {**PLAIN, "contexts": [ONE, TWO]}}),
+    "entry of Cloud Logging": lines({"jsonPayload": {**PLAIN, "contexts": [ONE, TWO]}, "severity": "INFO"}),
+    "labels before texts": with_contexts([{"chunk": "c1", "snippet": ONE}, {"document": "2", "body": TWO}]),
     "names that speak of vectors": parquet(**{name: [one] for name, one in PLAIN.items()}, vector_store=["x"],
         retrieved_contexts=[[ONE, TWO]], e=[[0.5]]),
 }  # fmt: skip
@@ -205,9 +217,18 @@ def test_nothing_is_told_where_nothing_else_could_be_meant(record):
     assert not +seen.notes
 
 
-def test_null_among_passages_keeps_its_place():
-    (row,), _ = read("jsonl", lines({**PLAIN, "contexts": [ONE, None, TWO, TWO]}))
-    assert [one.text for one in row.passages or ()] == [ONE, "", TWO, TWO]
+@pytest.mark.parametrize(
+    ("texts", "empty"),
+    [
+        ([ONE, TWO, TWO], None), ([ONE, TWO], "nan"),
+        *(([{"title": "Pump", "text": ONE}], empty) for empty in ({"title": "Filter", "url": "https://pump.example"},
+            {"title": "Filter", "text": None}, {"text": ""}, None)),
+    ],
+)  # fmt: skip
+def test_passage_without_text_among_others_keeps_its_place(texts, empty):
+    (row,), _ = read("jsonl", with_contexts([texts[0], empty, *texts[1:]]))
+    found = [one.text for one in row.passages or ()]
+    assert found == [ONE, "", *[TWO] * (len(texts) - 1)]
 
 
 def test_columns_of_numbers_are_left_out_and_counted():
@@ -227,6 +248,10 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
         ({**CASE, "actual_output": None}, Reason.EMPTY_ANSWER, "should have an answer in actual_output, has null"),
         ({**PLAIN, "response": "", "contexts": [ONE]}, Reason.EMPTY_ANSWER,
             "in response, has an empty text; to read answer in its place, name it with --answer-path"),
+        ({**PLAIN, "response": "None", "contexts": [ONE]}, Reason.EMPTY_ANSWER,
+            "in response, has a printed null; to read answer in its place, name it with --answer-path"),
+        ({"question": Q, "response": {"candidates": [{"finishReason": "SAFETY"}]}, "contexts": [ONE]},
+            Reason.EMPTY_ANSWER, "in response, has an object with the keys candidates"),
         ({"question": Q, "answer": 24}, Reason.EMPTY_ANSWER,
             "in answer, has a number; log it as a text, or name another place with --answer-path"),
         ({**CASE, "retrieval_context": []}, Reason.NO_PASSAGES,
@@ -256,7 +281,7 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, 
     [
         ([A], A), (["The pump", " is", " new."], "The pump is new."), (json.dumps({"answer": A, "confidence": 0.9}), A),
         ('{"make": "Pump", "result": 2}', '{"make": "Pump", "result": 2}'), ("[1] says so.", "[1] says so."),
-        ({"content": A}, A),
+        ({"content": A}, A), ("None.", "None."), ("none", "none"),
     ],
 )  # fmt: skip
 def test_answer_is_opened_where_it_holds_one(value, answer):
@@ -264,11 +289,33 @@ def test_answer_is_opened_where_it_holds_one(value, answer):
     assert row.answer == answer
 
 
-@pytest.mark.parametrize("name", ["results", "records", "rows", "samples", "test_cases", "testCases", "data", "items"])
+@pytest.mark.parametrize(
+    "name", ["hits", "logs", "results", "records", "rows", "samples", "test_cases", "testCases", "data", "items"]
+)
 @pytest.mark.parametrize("around", [{}, {"version": 1}, {"id": "run", "type": "evaluation"}])
 def test_wrapper_gives_its_rows(name, around):
     rows, _ = read("jsonl", whole({**around, name: [CASE, CAMEL]}))
     assert [one.answer for one in rows] == [A, A]
+
+
+def test_hits_of_a_search_are_rows_and_those_of_a_row_are_its_own():
+    row = {**PLAIN, "contexts": [ONE]}
+    rows, _ = read("jsonl", whole({"took": 1, "hits": {"total": 1, "hits": [{"_id": "7", "_source": row}]}}))
+    assert [(one.record_id, one.answer) for one in rows] == [("7", A)]
+    (one,), _ = read("jsonl", lines({"ask": Q, "contexts": [ONE], "reply": A, "hits": [{"text": TWO}]}))
+    assert one.answer == A
+
+
+@pytest.mark.parametrize("holder", ["row", "test_case", "_source", "jsonPayload"])
+def test_row_in_an_envelope_keeps_its_id(holder):
+    about = {"record_id": "7", "timestamp": 1_795_168_800, "model": "m", "session_id": "s"}
+    inner = {**PLAIN, "contexts": [ONE], **about}
+    for value in (inner, json.dumps(inner)):
+        (row,), _ = read("jsonl", lines({"row_idx": 3, holder: value}))
+        found = row.record_id, row.answered_at, row.generator, row.session_id
+        assert found == ("7", 1_795_168_800_000_000, "m", "s")
+    (row,), _ = read("jsonl", lines({"id": "outer", holder: inner}))
+    assert row.record_id == "outer"
 
 
 def test_column_that_is_named_twice_has_one_value():
@@ -348,7 +395,7 @@ def test_answer_is_found(name):
 @pytest.mark.parametrize(
     "value",
     [
-        None, "", " \n", {}, [], {"top_k": 4}, {"language": "en", "region": "north"}, [1, 2], 5, True,
+        None, "", " \n", "null", "NaN", {}, [], {"top_k": 4}, {"language": "en", "region": "north"}, [1, 2], 5, True,
         [{"role": "system"}],
     ],
 )  # fmt: skip
@@ -367,6 +414,7 @@ SEVERAL = ["It is new.", "It is old."], ["Two years", "two long years", "2 years
     [
         *(None, "", {}, [], {"a": 1, "b": "text of what?"}, [[]], 7, [{"role": "user", "content": "Who?"}]),
         *({"error": {"message": "Rate limit reached.", "code": None}}, {"error": "It timed out."}),
+        *("null", "None", "nan", " NULL ", "\\N", "undefined", {"answer": "None"}, {"stop_reason": "refusal"}),
         *({"messages": SPOKE_LAST}, {"messages": SEARCHED}, *SEVERAL, *({"output": texts} for texts in SEVERAL)),
     ],
 )
@@ -441,7 +489,13 @@ def test_documents_are_found(name):
     assert [one.passage_id for one in found] == (["a", "b"] if has_ids else [None, None])
 
 
-@pytest.mark.parametrize("value", [None, "", {}, 5, [1], [None], {"count": 3}, [{"score": 1}], {"scores": [0.1]}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, "", {}, 5, [1], [None], {"count": 3}, [{"score": 1}], {"scores": [0.1]}, "nan", [{"text": ""}],
+        [{"title": "Moss"}, {"title": "Sea"}], [{"text": "One."}, {"count": 3}],
+    ],
+)  # fmt: skip
 def test_what_holds_no_document_gives_none(value):
     assert not documents_of(value)
 
@@ -693,11 +747,20 @@ def test_passages_that_are_questions_and_answers_end_with_the_last_question(asks
     assert ([one.text for one in found.passages], found.question) == ([asks, KEPT], ASKED)
 
 
-def test_headings_of_another_level_within_a_passage_stay_with_it():
-    passage = f"## Sources of light\n## Background\n{LIT}\n### Instructions\n{KEPT}"
-    found = prompt_parts(f"# Context\n{passage}\n\n# Instructions\nBe short.\n\n# Question\n{ASKED}")
+@pytest.mark.parametrize("heading", ["Context", "Context:"])
+@pytest.mark.parametrize("below", ["Instructions", "Rules", "How to answer"])
+def test_headings_of_another_level_within_a_passage_stay_with_it(heading, below):
+    passage = f"## Sources of light\n## Background\n{LIT}\n### The keeper\n{KEPT}"
+    found = prompt_parts(f"# {heading}\n{passage}\n\n# {below}\nBe short.\n\n# Question\n{ASKED}")
     assert found is not None
     assert ([one.text for one in found.passages], found.question) == ([passage], ASKED)
+
+
+def test_headings_of_the_same_level_may_begin_passages():
+    passages = [f"# Lamps\n{LIT}", f"# Rules of the rock\n{KEPT}"]
+    found = prompt_parts("\n\n".join(["# Context", *passages, f"# Question\n{ASKED}"]))
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == (passages, ASKED)
 
 
 TEMPLATES = {
