@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 from functools import cached_property
 
@@ -227,6 +227,8 @@ _ITEMS = re.compile(
     re.IGNORECASE,
 )
 _ID_LABEL = re.compile(r"\w*?(?<![^\W_])(?:ids?|kb)\b|.*\bid\b", re.IGNORECASE)
+_COUNTED_ID = re.compile(r"ID: ?(\d{1,4})")
+"""A number that RAGFlow gives a passage, counted from 0, where no passage has a number for its own id."""
 _SYSTEM_LEAD = re.compile(r"[A-Z][\w -]{1,30}?\s*[:>›|]\s*")
 """What a source is kept in: "Confluence: Setup", where a passage is called "Setup"."""
 _FREE_WITH_PLACE = re.compile(
@@ -331,7 +333,10 @@ class PassageNames:
                 ends = (self._by_name("".join(words[first:])) for first in range(0, len(words), 2))
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
-                return self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
+                pointers = self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
+                counted = _COUNTED_ID.fullmatch(text) if not (pointers.named or pointers.numbers) else None
+                has_ids = any((passage.passage_id or "").strip().isdecimal() for passage in self._passages)
+                return replace(pointers, from_zero=(int(counted[1]),)) if counted and not has_ids else pointers
             case "place":
                 return Pointers(PointerKind.PLACE)
             case "author":

@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 
+from attribeam.logs.rows import moment_of
+
 Record = Mapping[str, object]
 """One record of an export as it was parsed: a row, a span, a run, or a whole trace."""
 
@@ -182,7 +184,7 @@ def microseconds(value: object) -> int | None:
     number = number_or_none(value)
     if number is None:
         try:
-            return microseconds(datetime.fromisoformat(value.strip())) if isinstance(value, str) else None
+            return microseconds(moment_of(value)) if isinstance(value, str) else None
         except (ValueError, OverflowError):
             return None
     exact = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else number
@@ -255,10 +257,16 @@ _CONSTANTS["NaN"] = None
 _MOST_LITERAL_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
 _ARRAY = re.compile(r"^\s*array\((.*?)(?:,\s*dtype=\w+)?\)\s*$", re.DOTALL)
-_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|\w+\(|(?:None|True|False|nan)\b|$)""")
+_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|[\w.]+\(|(?:None|True|False|nan)\b|$)""")
 """How a list or an object of Python begins: by another one, a text, a number, a call or a constant."""
 _GOES_ON = re.compile(r""",\s*['"{]|[\]}]\s*$""")
 """What has a second item or an end."""
+_UNQUOTED = re.compile(r"\s*\[([^\W_][^\[\]{}]*[.!?])\]\s*")
+_NEXT_UNQUOTED = re.compile(r"(?<=[.!?]), (?![a-z])")
+"""What tells sentences apart in a list without quotes, as Athena and Spark print it."""
+_UNQUOTED_OBJECTS = re.compile(r"\s*\[\{\w+=.*\}\]\s*", re.DOTALL)
+_TYPE = re.compile(r"[A-Z]|\w+\.|array$")
+"""The name of a type, as it stands in what Python prints; no function is one."""
 _REMARK = re.compile(r"""\s*\[(?:[^\[\]'"]*|\s*'[^'\\\n]*'\s*|\s*"[^"\\\n]*"\s*)\]\s*[^\s\],})]""")
 """Something in brackets with text behind it."""
 
@@ -267,7 +275,8 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     """The list or object that a text prints, in JSON or in Python; None where it prints none.
 
     Objects may be printed as calls with keywords, such as ``HumanMessage(content='...')``; the name then stands under
-    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none. Raises
+    ``type``. That of a type with a value is its only argument, or a list. NaN is None. Sentences may be listed
+    without quotes. A text that goes on behind a list, or begins with a remark in brackets, prints none. Raises
     ``ValueError`` if it begins like a list or an object and is none, or is numpy's print, which has no commas.
     """
     if text.lstrip().startswith("array("):
@@ -277,6 +286,10 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
+        if _UNQUOTED_OBJECTS.fullmatch(text):
+            raise ValueError("one of objects without quotes, as Athena prints it") from None
+        if (unquoted := _UNQUOTED.fullmatch(text)) and len(texts := _NEXT_UNQUOTED.split(unquoted[1])) > 1:
+            return [*texts]
         if _REMARK.match(text) or not _BEGINS.match(text) or not _GOES_ON.search(text):
             return None
         if len(text) > _MOST_LITERAL_CHARS:
@@ -319,13 +332,15 @@ def _literal(node: ast.expr) -> object:
             return [_literal(item) for item in items]
         case ast.Dict(keys=keys, values=values):
             return {str(_literal(key)): _literal(val) for key, val in zip(keys, values, strict=True) if key is not None}
-        case ast.Name(id=name) if name in _CONSTANTS:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
-        case ast.Call(func=ast.Name(id="array"), args=[ast.List() as items]):
-            return _literal(items)
-        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+        case ast.Call(func=called, args=[only]) if _TYPE.match(ast.unparse(called)):
+            return _literal(only)
+        case ast.Call(func=called, args=[_, *_] as given) if _TYPE.match(ast.unparse(called)):
+            return [_literal(item) for item in given]
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords):
             return {"type": name} | {item.arg: _literal(item.value) for item in keywords if item.arg is not None}
         case _:
             raise ValueError("something that is no plain value of Python")

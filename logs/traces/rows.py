@@ -218,6 +218,8 @@ class Rows:
         if not answer or gave.is_last:
             said = answered(messages_of(_conversation_or_text("", given.raw)) or [])
             answer, gave = (said, Choice()) if said else (answer, gave)
+        if answer and isinstance(gave.raw, str) and retrieved.name.startswith(f"{gave.name}."):  # as JSON, with these
+            answer = answer_of(opened_text(gave.raw)) or answer
         passages = documents_of(retrieved.raw) if paths.passages else _with_ids(retrieved, whole)
         notes = [_choice_note(given, QUESTION), _choice_note(gave, ANSWER), _choice_note(retrieved, PASSAGES)]
         if options.tool_outputs and asked is not None:
