@@ -204,7 +204,8 @@ def shape(value: object) -> str:
         return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):
         kind = "texts" if all(isinstance(item, str) for item in value) else "items"
-        return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}" if value else "an empty list"
+        keys = f" with the keys {shown_keys(value[0])}" if value and isinstance(value[0], dict) and value[0] else ""
+        return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}{keys}" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"
 
 
@@ -340,7 +341,7 @@ def _literal(node: ast.expr) -> object:
             return _literal(only)
         case ast.Call(func=called, args=[_, *_] as given) if _TYPE.match(ast.unparse(called)):
             return [_literal(item) for item in given]
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords):
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[], keywords=keywords):
             return {"type": name} | {item.arg: _literal(item.value) for item in keywords if item.arg is not None}
         case _:
             raise ValueError("something that is no plain value of Python")

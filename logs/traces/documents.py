@@ -21,11 +21,11 @@ from attribeam.logs.traces import (
     text_or_none,
     unprinted,
 )
-from attribeam.logs.traces.messages import Asked, content_text
+from attribeam.logs.traces.messages import Asked, content_text, messages_of
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "
-    "chunk_content paragraph_text contents document context excerpt"
+    "chunk_content paragraph_text contents document context excerpt Content extractive_segments extractive_answers"
 )
 SOURCE_KEYS = words(
     "retrieval_context retrieved_contexts retrieved_context retrieved_documents retrieved_docs "
@@ -33,11 +33,16 @@ SOURCE_KEYS = words(
     "source_documents source_nodes nodes chunks ctxs retrieval_results retrievalResults context"
 )
 """Keys that hold documents also where no retriever is logged."""
-LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits points objects context output outputs result data value"))
+LIST_KEYS = (
+    *SOURCE_KEYS[:-1],
+    *words("results matches hits points objects context output outputs result data value rows"),
+)
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = words("document segment node doc kwargs payload entity properties _source text_resource")
+_INNER_KEYS = words(
+    "document segment node doc kwargs payload entity properties _source text_resource derivedStructData"
+)
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
 _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
 _COLUMN_TITLES = ("title", "titles")
@@ -96,6 +101,20 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
             return documents
     document = document_of(value)
     return (document,) if document is not None and document.text else _by_ids(value)
+
+
+def documents_retrieved(value: object) -> tuple[Document, ...] | None:
+    """As ``documents_of``; where a retriever gave them under another name, those in its only list of objects."""
+    found = documents_of(value)
+    lists = [] if found else [*islice(_lists_of_objects(opened_text(parsed(value))), 2)]
+    return documents_of(lists[0]) if len(lists) == 1 and not messages_of(lists[0]) else found
+
+
+def _lists_of_objects(value: object) -> Iterator[object]:
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        yield value
+    for member in value.values() if isinstance(value, dict) else ():
+        yield from _lists_of_objects(member)
 
 
 def _unwrapped(value: object) -> object:

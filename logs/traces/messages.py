@@ -243,7 +243,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
-        value = joined_chunks(_events(value)) or unprinted(value, _PRINTED_MESSAGE)
+        value = joined_chunks(events_of(value)) or unprinted(value, _PRINTED_MESSAGE)
         return value if value.strip() else None
     if depth > _DEEPEST:
         return None
@@ -272,7 +272,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     return answer_of(_only_value(value), depth=depth + 1)
 
 
-def _events(text: str) -> list[object]:
+def events_of(text: str) -> list[object]:
     """The objects of a stream of server-sent events, or of JSON in lines; none where a text is no such stream."""
     if not text.lstrip().startswith(("data:", "event:", ":", "{")):
         return []

@@ -41,6 +41,10 @@ def texts(found):
     return [one.text for one in found.passages or ()]
 
 
+def retrieved(output):
+    return Span("t", "r", "root", Role.RETRIEVER, started_at=1, output=output)
+
+
 CHUNKS = [Document(f"Chunk {number}.", None, "book.pdf") for number in range(3)]
 RANKED = retrieval("d", KEEPER, at=3, role=Role.RERANKER, inputs_reranked=(LAMP, KEEPER))
 LAST_CHAIN = {"result": "Ada.", "source_documents": [{"page_content": LAMP.text}]}
@@ -62,6 +66,10 @@ RETRIEVED = {
         LAMP, KEEPER]),
     "a text may stand in another span": ([ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", Document(None, None,
         "lamp"), at=3, role=Role.RERANKER)], [LAMP]),
+    "GraphQL of Weaviate": ([ROOT, retrieved({"data": {"Get": {"Chunk": [{"id": LAMP.passage_id,
+        "body": LAMP.text}]}}})], [LAMP]),
+    "items of Kendra": ([ROOT, retrieved({"QueryId": "q", "ResultItems": [{"id": LAMP.passage_id, "Type": "ANSWER",
+        "Content": LAMP.text}]})], [LAMP]),
     "sources beside an answer where no retriever is logged": ([ROOT._replace(output=LAST_CHAIN)], [LAMP]),
 }  # fmt: skip
 
@@ -164,6 +172,16 @@ TOOL = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain."
         ([ROOT, retrieval("b", Document(None, None, "lamp"), KEEPER)],
          Reason.PASSAGE_TEXT_MISSING, "passages", "1 have only an id"),
         ([ROOT, TOOL], Reason.NO_PASSAGES, "passages", "take what tools returned with --tool-outputs"),
+        ([ROOT, FOUND._replace(documents=None, output={"a": [{"text": "Lit."}], "b": [{"text": "No."}]})],
+         Reason.NO_PASSAGES, "passages", "an object with the keys a, b"),
+        ([ROOT, FOUND._replace(documents=None, output={"turns": [{"role": "user", "content": "Who?"}]})],
+         Reason.NO_PASSAGES, "passages", "an object with the keys turns"),
+        ([ROOT, FOUND._replace(kind="FIND", documents=None, output={"took": 1, "pages": [{"body_text": "Ada."}]})],
+         Reason.NO_PASSAGES, "passages", "gave an object with the keys took, pages, which has no known documents"),
+        ([ROOT, FOUND._replace(kind="FIND", documents=None, output=[{"body_text": "Ada."}])],
+         Reason.NO_PASSAGES, "passages", "1 item with the keys body_text"),
+        ([ROOT, FOUND._replace(kind="FIND", documents=None, output=[{"body_text": "Ada."}])],
+         Reason.NO_PASSAGES, "passages", "--passages-path, such as \"observations[?type=='FIND'].output.KEY"),
         ([ROOT], Reason.NO_PASSAGES, "passages", "name them with --passages-path"),
     ],
 )  # fmt: skip

@@ -426,6 +426,9 @@ DOCUMENTS = {
         for text in ("One.", "Two.")]},
     "qdrant": {"points": [{"id": "a", "payload": {"text": "One."}}, {"id": "b", "payload": {"text": "Two."}}]},
     "texts of Weaviate": {"objects": [{"uuid": "u", "properties": {"text": text}} for text in ("One.", "Two.")]},
+    "rows of pgvector": {"rows": [{"id": "a", "content": "One."}, {"id": "b", "content": "Two."}], "rowCount": 2},
+    "Vertex AI Search": {"results": [{"document": {"id": one, "derivedStructData": {"title": "T",
+        "extractive_segments": [{"content": text}]}}} for one, text in (("a", "One."), ("b", "Two."))]},
     "milvus": [[{"id": "a", "entity": {"text": "One."}}, {"id": "b", "entity": {"text": "Two."}}]],
     "azure": {"value": [{"@search.score": 2.5, "chunk_id": one, "chunk": text}
         for one, text in (("a", "One."), ("b", "Two."))]},
@@ -444,7 +447,22 @@ def test_documents_are_found(name):
     assert [one.passage_id for one in found] == (["a", "b"] if has_ids else [None, None])
 
 
-@pytest.mark.parametrize("value", [None, "", {}, 5, [1], [None], {"count": 3}, [{"score": 1}], {"scores": [0.1]}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "",
+        {},
+        5,
+        [1],
+        [None],
+        {"count": 3},
+        [{"score": 1}],
+        {"scores": [0.1]},
+        {"turns": [{"role": "user", "content": "Who?"}]},
+        {"a": [{"text": "x"}], "b": [{"text": "y"}]},
+    ],
+)
 def test_what_holds_no_document_gives_none(value):
     assert not documents_of(value)
 
@@ -537,7 +555,16 @@ def test_what_other_writers_print(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["['cut, 'off'", "[{id=1, text=a}, {id=2, text=b}]", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"]
+    "text",
+    [
+        "['cut, 'off'",
+        "[{id=1, text=a}, {id=2, text=b}]",
+        "['a' 'b']",
+        "['a'\n 'b']",
+        "[open('x')]",
+        "[__import__('os')]",
+        "['" * 5000 + "]",
+    ],
 )
 def test_what_is_no_list_is_an_error_and_runs_nothing(text):
     with pytest.raises(ValueError, match=r"list|plain value|quotes"):
