@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from tests.logs.traces.exports import EXPORTS, imported, mixed_spans, ragas, write_lines
 
 from attribeam.logs.columns import LogOptions
+from attribeam.logs.files import ArrowStorage, match_files
 from attribeam.logs.qa_log import QALog
-from attribeam.logs.reader import BATCH_ROWS, reader_named
+from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import assembly, trace_log
 from attribeam.logs.traces.assembly import MOST_SPANS, Role, Span, row_of_trace, trace_spool, tree_of
 from attribeam.logs.traces.documents import Document, no_texts
+from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.schemas import QARecord, Reason, RowFault
 
@@ -376,16 +378,16 @@ def test_conversation_can_be_carried_into_the_evidence(tmp_path):
     assert dict(found.extra_columns) == {"session_id": "talk-7", **store_ids}
 
 
-def test_folder_means_the_files_of_an_export(tmp_path):
-    for name in ("a.jsonl", "b.json", "c.csv.gz", "d.parquet", "e.txt", "_f.parquet", "dataset_info.json"):
+@pytest.mark.parametrize("kind", ["langfuse", "ragas", "jsonl"])
+def test_folder_means_the_files_of_an_export_and_names_the_others(kind, tmp_path):
+    names = ("a.jsonl", "b.json", "c.csv.gz", "d.parquet", "e.ndjson", "f.tsv", "g.log.gz", "h.arrow")
+    for name in (*names, "_i.parquet", "dataset_info.json", "state.json", "part-0", "z.jsonl.zst"):
         (tmp_path / name).touch()
-    log = QALog("")
-    suffix = {kind: reader_named(kind).suffix for kind in ("langfuse", "ragas")}
-    names = {
-        kind: [Path(one).name for one in log.storage.find(str(tmp_path), suffix=one)] for kind, one in suffix.items()
-    }
-    assert names["langfuse"] == ["a.jsonl", "b.json", "c.csv.gz", "d.parquet", "dataset_info.json"]
-    assert names["ragas"] == ["a.jsonl", "c.csv.gz", "d.parquet"]
+    paths, notes = match_files([str(tmp_path)], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")
+    assert [Path(one).name for one in paths] == [*names]
+    listed = f"'{tmp_path}/part-0', '{tmp_path}/z.jsonl.zst'; to read them, name them, or a pattern such as"
+    assert notes == [f"2 files below --data are passed over for how their names end: {listed} '{tmp_path}/*'"]
+    assert match_files([f"{tmp_path}/[a-h]*.*"], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")[1] == []
 
 
 def test_long_rows_are_stored_a_few_at_a_time(tmp_path, monkeypatch):
