@@ -42,7 +42,6 @@ _OF_AUDIT = frozenset({"evidence", "dead_letters", "run_manifest.json", "metrics
 """What audits write there and might be taken for logs; all else in such a directory is its user's."""
 _SIDE_FILES = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"})
 """What stands beside the files of a Hugging Face data set, and has no rows."""
-_MOST_NAMED = 5
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -201,9 +200,9 @@ def find_logs(
 ) -> TableFiles:
     """The files of all patterns, sorted, each once, and the tables that they belong to, of which ``version`` is read.
 
-    There is a note if several paths lead to one file, if files of a folder are passed over because of their names, and
-    one for each table. Raises ``UsageError`` if a pattern
-    matches nothing, its file system cannot be asked, a path is no text, or a table cannot be read.
+    There is a note if several paths lead to one file, if files of a folder are passed over for their names, and one for
+    each table. Raises ``UsageError`` if a pattern matches nothing, its file system cannot be asked, a path is no text,
+    or a table cannot be read.
     """
     files, others = set[str](), set[str]()
     for pattern in patterns:
@@ -228,9 +227,9 @@ def find_logs(
     except (OSError, ArrowException) as error:
         raise UsageError(f"{option}: its folders cannot be looked up: {' '.join(str(error).split())}") from error
     if (others := others - files) and not of_tables.tables:  # which have files of their own
-        names = ", ".join(map(repr, sorted(others)[:_MOST_NAMED])) + ", ..." * (len(others) > _MOST_NAMED)
-        way_out = f"to read them, name them, or a pattern such as {min(others).rpartition('/')[0] + '/*'!r}"
-        notes.append(f"{len(others)} files below {option} are passed over for how their names end: {names}; {way_out}")
+        names = ", ".join(map(repr, sorted(others)[:5])) + ", ..." * (len(others) > 5)
+        said = f"{len(others)} files below {option} are passed over for how their names end: {names}; name them, or"
+        notes.append(f"{said} a pattern such as {min(others).rpartition('/')[0] + '/*'!r}, to read them")
     return replace(of_tables, notes=[*notes, *of_tables.notes])
 
 

@@ -6,13 +6,11 @@ The options of the command, which files it reads and what it prints stand here, 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import io
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -119,47 +117,19 @@ def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         if isinstance(outcome, QARecord):
             digest = blake2b(outcome.record_id.encode(), digest_size=16).digest()
             if digest in digests:
-                message = "record_id should name each row once, an earlier row has the same id; keep one of the rows"
-                message += ", or where each has one passage of an answer, put these in one list (array_agg in SQL)"
+                message = "record_id should name each row once, an earlier row has the same id; keep one of the rows, "
+                message += "or where each has one passage of an answer, put these in one list (array_agg in SQL)"
                 fault = RowFault(Reason.DUPLICATE_RECORD_ID, message, column="record_id")
                 outcome = FaultyRow(outcome.source, outcome.record_id, fault, outcome.answer)
             digests.add(digest)
         yield outcome
 
 
-_FOLDER = ".attribeam-import-"
-
-
-@contextmanager
-def _locked(folder: str | Path) -> Iterator[bool]:
-    """Whether no other process has the folder, which is then this one's as long as it lives."""
-    descriptor, is_ours = os.open(folder, os.O_RDONLY), False
-    with suppress(OSError):  # some file systems have no locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_ours = True
-    try:
-        yield is_ours
-    finally:
-        os.close(descriptor)
-
-
-def _remove_left_folders(parent: Path) -> None:
-    """Remove the folders of imports that were killed."""
-    for left in parent.glob(f"{_FOLDER}*"):
-        with suppress(OSError), _locked(left) as is_ours:
-            if is_ours:
-                shutil.rmtree(left)
-
-
 def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary: ImportSummary) -> None:
     """Write all, and put both files in their places at the end; dead letters only where there are some."""
     letters = letters_path(output)
     schema = schema.append(labelled_log_schema().field("target_spans"))  # which some logs have
-    with ExitStack() as stack:
-        stack.enter_context(writing(output))
-        _remove_left_folders(output.parent)
-        folder = stack.enter_context(TemporaryDirectory(prefix=_FOLDER, dir=output.parent))
-        stack.enter_context(_locked(folder))
+    with writing(output), TemporaryDirectory(prefix=".attribeam-import-", dir=output.parent) as folder:
         log, refused = Path(folder, "log.parquet"), Path(folder, "dead_letters.parquet")
         with TableFile(log, schema) as rows, TableFile(refused, dead_letter_schema()) as faulty:
             for outcome in tqdm(outcomes, desc="import", unit="row", disable=None):

@@ -21,13 +21,9 @@ from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
-GZIP = b"\x1f\x8b"
-"""What a gzipped file begins with."""
-_TAR_BYTES = 262
 _PACKED = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh\d1AY&SY)|(?P<xz>\xfd7zXZ\x00)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<zip>PK\x03\x04)"
-    rb"|(?P<tar>.{257}ustar)",
-    re.DOTALL,
+    rb"(?s)(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh\d1AY&SY)|(?P<xz>\xfd7zXZ\x00)|(?P<zstd>\x28\xb5\x2f\xfd)"
+    rb"|(?P<zip>PK\x03\x04)|(?P<tar>.{257}ustar)"
 )
 
 MOST_BYTES = 1 << 26
@@ -105,7 +101,7 @@ class JsonlReader:
 
     def open(self, file: BinaryIO) -> JsonlLog:
         """Read the file through for names, types and rows, unless this process did; see ``LogReader``."""
-        check_unpacked(file.read(_TAR_BYTES))
+        check_unpacked(file.read(262))  # a tar says so at their end
         return JsonlLog(file, kept(_outlines, file, lambda: _read_outline(file)))
 
 

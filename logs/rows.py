@@ -237,8 +237,7 @@ def in_microseconds(kind: pa.DataType) -> pa.DataType:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-_ZONE = re.compile(r"\s+(?:UTC|GMT|([Zz]|[+-]\d\d(?::?\d\d)?))$")
-"""A zone as warehouses print it, behind a blank."""
+_ZONE = re.compile(r"\s+(?:UTC|GMT|([Zz]|[+-]\d\d(?::?\d\d)?))$")  # as warehouses print it
 
 
 def moment_of(text: str) -> datetime:

@@ -334,7 +334,7 @@ class PassageNames:
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
                 pointers = self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
-                counted = _COUNTED_ID.fullmatch(text) if not (pointers.named or pointers.numbers) else None
+                counted = _COUNTED_ID.fullmatch(text)
                 has_ids = any((passage.passage_id or "").strip().isdecimal() for passage in self._passages)
                 return replace(pointers, from_zero=(int(counted[1]),)) if counted and not has_ids else pointers
             case "place":

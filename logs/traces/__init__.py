@@ -266,8 +266,7 @@ _UNQUOTED = re.compile(r"\s*\[([^\W_][^\[\]{}]*[.!?])\]\s*")
 _NEXT_UNQUOTED = re.compile(r"(?<=[.!?]), (?![a-z])")
 """What tells sentences apart in a list without quotes, as Athena and Spark print it."""
 _UNQUOTED_OBJECTS = re.compile(r"\s*\[\{\w+=.*\}\]\s*", re.DOTALL)
-_TYPE = re.compile(r"[A-Z]|\w+\.|array$")
-"""The name of a type, as it stands in what Python prints; no function is one."""
+_TYPE_NAME = re.compile(r"[A-Z]|\w+\.|array$")  # no function's
 _REMARK = re.compile(r"""\s*\[(?:[^\[\]'"]*|\s*'[^'\\\n]*'\s*|\s*"[^"\\\n]*"\s*)\]\s*[^\s\],})]""")
 """Something in brackets with text behind it."""
 
@@ -276,9 +275,9 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     """The list or object that a text prints, in JSON or in Python; None where it prints none.
 
     Objects may be printed as calls with keywords, such as ``HumanMessage(content='...')``; the name then stands under
-    ``type``. That of a type with a value is its only argument, or a list. NaN is None. Sentences may be listed
-    without quotes. A text that goes on behind a list, or begins with a remark in brackets, prints none. Raises
-    ``ValueError`` if it begins like a list or an object and is none, or is numpy's print, which has no commas.
+    ``type``. A type with a value is the value, NaN is None, and sentences may have no quotes. A text that goes on
+    behind a list, or begins with a remark in brackets, prints none. Raises ``ValueError`` if it begins like a list or
+    an object and is none, or is numpy's print, which has no commas.
     """
     if text.lstrip().startswith("array("):
         text = _ARRAY.sub(r"\1", text)
@@ -331,16 +330,15 @@ def _literal(node: ast.expr) -> object:
             return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return [_literal(item) for item in items]
-        case ast.Dict(keys=keys, values=values):
-            return {str(_literal(key)): _literal(val) for key, val in zip(keys, values, strict=True) if key is not None}
+        case ast.Dict(keys=keys, values=vals):
+            return {str(_literal(key)): _literal(val) for key, val in zip(keys, vals, strict=True) if key is not None}
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
-        case ast.Call(func=called, args=[only]) if _TYPE.match(ast.unparse(called)):
-            return _literal(only)
-        case ast.Call(func=called, args=[_, *_] as given) if _TYPE.match(ast.unparse(called)):
-            return [_literal(item) for item in given]
+        case ast.Call(func=called, args=[_, *_] as given) if _TYPE_NAME.match(ast.unparse(called)):
+            values = [_literal(item) for item in given]
+            return values[0] if len(values) == 1 else values
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[], keywords=keywords):
             return {"type": name} | {item.arg: _literal(item.value) for item in keywords if item.arg is not None}
         case _:

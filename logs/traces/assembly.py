@@ -304,9 +304,8 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
         gave = {shape(span.output): span.kind for span in tree.spans if span.role in _RETRIEVING and span.output}
         lack = f"no retriever returned any (its spans are: {kinds})"
         lack = f"its retriever gave {' and '.join(gave)}, which has no known documents" if gave else lack
-        lack += (
-            f", no other place has {', '.join(SOURCE_KEYS)}, and no prompt marks any; name them with --passages-path"
-        )
+        lack += f", no other place has {', '.join(SOURCE_KEYS)}, and no prompt marks any; name them with "
+        lack += "--passages-path"
         lack += f", such as \"observations[?type=='{next(iter(gave.values()))}'].output.KEY[].KEY\"" if gave else ""
         lack = "--passages-path finds none" if paths.passages else lack
         lack += ", or take what tools returned with --tool-outputs" if has_tools else ""

@@ -33,16 +33,11 @@ SOURCE_KEYS = words(
     "source_documents source_nodes nodes chunks ctxs retrieval_results retrievalResults context"
 )
 """Keys that hold documents also where no retriever is logged."""
-LIST_KEYS = (
-    *SOURCE_KEYS[:-1],
-    *words("results matches hits points objects context output outputs result data value rows"),
-)
+LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits points objects context output outputs result data value"))
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = words(
-    "document segment node doc kwargs payload entity properties _source text_resource derivedStructData"
-)
+_INNER = words("document segment node doc kwargs payload entity properties _source text_resource derivedStructData")
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
 _COLUMN_IDS = (*_ID_KEYS, "ids", "passage_ids", "doc_ids", "url", "urls", "source", "sources")
 _COLUMN_TITLES = ("title", "titles")
@@ -138,7 +133,7 @@ def document_of(value: object) -> Document | None:
         return None
     if any("." in key for key in value):
         value = nested(value)
-    for key in _INNER_KEYS:
+    for key in _INNER:
         inner = value.get(key)
         if isinstance(inner, dict):
             document = document_of(inner)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces import at, nested, parsed, unprinted
+from attribeam.logs.traces import at, nested, objects_in, parsed, unprinted
 
 
 class Speaker(StrEnum):
@@ -243,7 +244,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     """
     value = value if plain else parsed(value)
     if isinstance(value, str):
-        value = joined_chunks(events_of(value)) or unprinted(value, _PRINTED_MESSAGE)
+        value = joined_chunks(_events(value)) or unprinted(value, _PRINTED_MESSAGE)
         return value if value.strip() else None
     if depth > _DEEPEST:
         return None
@@ -272,7 +273,7 @@ def answer_of(value: object, *, plain: bool = False, depth: int = 0) -> str | No
     return answer_of(_only_value(value), depth=depth + 1)
 
 
-def events_of(text: str) -> list[object]:
+def _events(text: str) -> list[object]:
     """The objects of a stream of server-sent events, or of JSON in lines; none where a text is no such stream."""
     if not text.lstrip().startswith(("data:", "event:", ":", "{")):
         return []
@@ -283,6 +284,18 @@ def events_of(text: str) -> list[object]:
         return []
     data = (line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
     return [parsed(item) for item in data if item != "[DONE]"]
+
+
+def joined_response(side: object) -> object:
+    """The response whose events or chunks a stream had, of OpenAI's or Gemini's kind; anything else as it is."""
+    events = [*objects_in(_events(side) if isinstance(side, str) else side)]
+    wholes = [event["response"] for event in events if isinstance(event.get("response"), dict)]
+    chunks = [chunk for event in events for chunk in islice(objects_in(event.get("candidates")), 1)]
+    if wholes or not chunks:
+        return wholes[-1] if wholes else side
+    parts = [part for chunk in chunks for part in objects_in(at(chunk.get("content"), "parts"))]
+    merged = {name: value for part in (*events, *chunks) for name, value in part.items()}
+    return {**merged, "candidates": [{**merged, "content": {"role": "model", "parts": parts}}]}
 
 
 def joined_chunks(items: Sequence[object]) -> str | None:

@@ -23,22 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, types_within, with_leaves
-from attribeam.logs.jsonl_log import (
-    BLOCK_BYTES,
-    GZIP,
-    MOST_BYTES,
-    Line,
-    check_unpacked,
-    line_value,
-    no_json,
-    text_lines,
-)
+from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, check_unpacked, line_value, no_json, text_lines
 from attribeam.logs.reader import BATCH_ROWS, ParquetLog, open_parquet
 from attribeam.logs.rows import in_microseconds, of_batch_bytes, slices
 from attribeam.logs.traces import FileRecord, by_name
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
+_GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLANK = re.compile(rb"(?:\s++|\xef\xbb\xbf)*+")
 _PARTS_OF_MARK = (b"", codecs.BOM_UTF8[:1], codecs.BOM_UTF8[:2])
@@ -58,7 +50,7 @@ def records(
     """
     head = file.read(len(b"ARROW1"))
     file.seek(0)
-    if head.startswith(GZIP):
+    if head.startswith(_GZIP):
         try:
             with _Unzipped(file) as unzipped:
                 yield from _text_records(cast(BinaryIO, unzipped), wrappers, takes_csv)

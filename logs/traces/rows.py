@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from attribeam.logs.columns import MADE, words
@@ -17,13 +17,11 @@ from attribeam.logs.rows import unreadable_moment
 from attribeam.logs.traces import (
     HUMP,
     Record,
-    at,
     by_name,
     first_of,
     is_nothing,
     microseconds,
     nested,
-    objects_in,
     opened_text,
     parsed,
     printed_value,
@@ -40,7 +38,7 @@ from attribeam.logs.traces.messages import (
     answer_of,
     answered,
     content_text,
-    events_of,
+    joined_response,
     messages_of,
     question_of,
     several_texts,
@@ -440,23 +438,11 @@ def _known(record: Record, preset: str | None) -> tuple[Provider, dict[str, obje
 
 def _sides(whole: Record, names: tuple[str, ...]) -> Iterator[object]:
     """The objects under these names, as HTTP logs have them in a body, and last the record itself."""
-    for side in (_in_snake_case(_joined(parsed(whole.get(name)))) for name in names):
+    for side in (_in_snake_case(joined_response(parsed(whole.get(name)))) for name in names):
         if isinstance(side, dict):
             body = _in_snake_case(parsed(side.get("body")))
             yield body if isinstance(body, dict) else side
     yield whole
-
-
-def _joined(side: object) -> object:
-    """The response whose events or chunks a stream had, of OpenAI's or Gemini's kind; anything else as it is."""
-    events = [*objects_in(events_of(side) if isinstance(side, str) else side)]
-    wholes = [event["response"] for event in events if isinstance(event.get("response"), dict)]
-    chunks = [chunk for event in events for chunk in islice(objects_in(event.get("candidates")), 1)]
-    if wholes or not chunks:
-        return wholes[-1] if wholes else side
-    parts = [part for chunk in chunks for part in objects_in(at(chunk.get("content"), "parts"))]
-    merged = {name: value for part in (*events, *chunks) for name, value in part.items()}
-    return {**merged, "candidates": [{**merged, "content": {"role": "model", "parts": parts}}]}
 
 
 def _question(provider: Provider, whole: dict[str, object]) -> object:

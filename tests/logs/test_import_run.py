@@ -131,18 +131,6 @@ def test_what_is_left_out_is_counted(kind, records, options, said, tmp_path, cap
         assert "where each has one passage of an answer, put these in one list" in letter["message"]
 
 
-def test_folder_of_an_import_that_was_killed_goes_and_that_of_one_that_runs_stays(tmp_path):
-    path = write_lines(tmp_path / "a.jsonl", ragas())
-    killed, running = (tmp_path / f".attribeam-import-{name}" for name in ("killed", "running"))
-    for folder in (killed, running):
-        folder.mkdir()
-        (folder / "log.parquet").touch()
-    with import_run._locked(running) as is_ours:
-        assert is_ours
-        assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == 0
-    assert (killed.exists(), running.exists()) == (False, True)
-
-
 def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path):
     output, letters = tmp_path / "log.parquet", tmp_path / "_log.dead_letters.parquet"
     path = tmp_path / "a.jsonl"

@@ -70,6 +70,8 @@ RETRIEVED = {
         "lamp"), at=3, role=Role.RERANKER)], [LAMP]),
     "GraphQL of Weaviate": ([ROOT, retrieved({"data": {"Get": {"Chunk": [{"id": LAMP.passage_id,
         "body": LAMP.text}]}}})], [LAMP]),
+    "rows of pgvector": ([ROOT, retrieved({"rows": [{"id": LAMP.passage_id, "content": LAMP.text}], "rowCount": 1})],
+        [LAMP]),
     "items of Kendra": ([ROOT, retrieved({"QueryId": "q", "ResultItems": [{"id": LAMP.passage_id, "Type": "ANSWER",
         "Content": LAMP.text}]})], [LAMP]),
     "sources beside an answer where no retriever is logged": ([ROOT._replace(output=LAST_CHAIN)], [LAMP]),
@@ -385,8 +387,10 @@ def test_folder_means_the_files_of_an_export_and_names_the_others(kind, tmp_path
         (tmp_path / name).touch()
     paths, notes = match_files([str(tmp_path)], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")
     assert [Path(one).name for one in paths] == [*names]
-    listed = f"'{tmp_path}/part-0', '{tmp_path}/z.jsonl.zst'; to read them, name them, or a pattern such as"
-    assert notes == [f"2 files below --data are passed over for how their names end: {listed} '{tmp_path}/*'"]
+    listed = f"'{tmp_path}/part-0', '{tmp_path}/z.jsonl.zst'; name them, or a pattern such as"
+    assert notes == [
+        f"2 files below --data are passed over for how their names end: {listed} '{tmp_path}/*', to read them"
+    ]
     assert match_files([f"{tmp_path}/[a-h]*.*"], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")[1] == []
 
 

@@ -426,7 +426,6 @@ DOCUMENTS = {
         for text in ("One.", "Two.")]},
     "qdrant": {"points": [{"id": "a", "payload": {"text": "One."}}, {"id": "b", "payload": {"text": "Two."}}]},
     "texts of Weaviate": {"objects": [{"uuid": "u", "properties": {"text": text}} for text in ("One.", "Two.")]},
-    "rows of pgvector": {"rows": [{"id": "a", "content": "One."}, {"id": "b", "content": "Two."}], "rowCount": 2},
     "Vertex AI Search": {"results": [{"document": {"id": one, "derivedStructData": {"title": "T",
         "extractive_segments": [{"content": text}]}}} for one, text in (("a", "One."), ("b", "Two."))]},
     "milvus": [[{"id": "a", "entity": {"text": "One."}}, {"id": "b", "entity": {"text": "Two."}}]],
