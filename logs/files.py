@@ -228,7 +228,7 @@ def find_logs(
         raise UsageError(f"{option}: its folders cannot be looked up: {' '.join(str(error).split())}") from error
     if (others := others - files) and not of_tables.tables:  # which have files of their own
         names = ", ".join(map(repr, sorted(others)[:5])) + ", ..." * (len(others) > 5)
-        said = f"{len(others)} files below {option} are passed over for how their names end: {names}; name them, or"
+        said = f"files below {option} passed over for how their names end, {len(others)} in all: {names}; name them, or"
         notes.append(f"{said} a pattern such as {min(others).rpartition('/')[0] + '/*'!r}, to read them")
     return replace(of_tables, notes=[*notes, *of_tables.notes])
 

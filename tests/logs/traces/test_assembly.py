@@ -389,7 +389,7 @@ def test_folder_means_the_files_of_an_export_and_names_the_others(kind, tmp_path
     assert [Path(one).name for one in paths] == [*names]
     listed = f"'{tmp_path}/part-0', '{tmp_path}/z.jsonl.zst'; name them, or a pattern such as"
     assert notes == [
-        f"2 files below --data are passed over for how their names end: {listed} '{tmp_path}/*', to read them"
+        f"files below --data passed over for how their names end, 2 in all: {listed} '{tmp_path}/*', to read them"
     ]
     assert match_files([f"{tmp_path}/[a-h]*.*"], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")[1] == []
 
