@@ -40,6 +40,8 @@ _FOLDERS_OF_AUDIT = frozenset({"_chunks", "evidence", "dead_letters"})
 """Folders of every audit, which tell that of a distributed one."""
 _OF_AUDIT = frozenset({"evidence", "dead_letters", "run_manifest.json", "metrics.json"})
 """What audits write there and might be taken for logs; all else in such a directory is its user's."""
+_SIDE_FILES = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"})
+"""What stands beside the files of a Hugging Face data set, and has no rows."""
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -198,15 +200,17 @@ def find_logs(
 ) -> TableFiles:
     """The files of all patterns, sorted, each once, and the tables that they belong to, of which ``version`` is read.
 
-    There is a note if several paths lead to one file, and one for each table. Raises ``UsageError`` if a pattern
-    matches nothing, its file system cannot be asked, a path is no text, or a table cannot be read.
+    There is a note if several paths lead to one file, if files of a folder are passed over for their names, and one for
+    each table. Raises ``UsageError`` if a pattern matches nothing, its file system cannot be asked, a path is no text,
+    or a table cannot be read.
     """
-    files: set[str] = set()
+    files, others = set[str](), set[str]()
     for pattern in patterns:
         if not pattern.strip():
             raise UsageError(f"{option} should name files or a folder of them, was empty; is a variable unset?")
         try:
             paths = storage.find(pattern, suffix=suffix)
+            others.update(storage.find(pattern, suffix="") if suffix else ())
         except (OSError, ArrowException) as error:
             raise UsageError(f"{option} {pattern!r} cannot be looked up: {' '.join(str(error).split())}") from error
         if not paths:
@@ -222,6 +226,10 @@ def find_logs(
         of_tables = files_of_tables(paths, storage, option=option, version=version)
     except (OSError, ArrowException) as error:
         raise UsageError(f"{option}: its folders cannot be looked up: {' '.join(str(error).split())}") from error
+    if (others := others - files) and not of_tables.tables:  # which have files of their own
+        names = ", ".join(map(repr, sorted(others)[:5])) + ", ..." * (len(others) > 5)
+        said = f"files below {option} passed over for how their names end, {len(others)} in all: {names}; name them, or"
+        notes.append(f"{said} a pattern such as {min(others).rpartition('/')[0] + '/*'!r}, to read them")
     return replace(of_tables, notes=[*notes, *of_tables.notes])
 
 
@@ -279,7 +287,7 @@ def find_files(pattern: str, folders: Folders, *, suffix: str) -> list[str]:
     folder that matches means all files below it that end in ``suffix``, in either case, which may have braces, too. A
     file or folder of exactly the pattern's own text is found besides. Files whose names begin with "." or "_" are
     passed over, and so are such folders unless the pattern spells that character out. What audits wrote into their
-    output directories is passed over, too, where a folder or ``**`` stands for it.
+    output directories, and ``_SIDE_FILES``, are passed over, too, where a folder or ``**`` stands for them.
 
     Raises:
         FileNotFoundError: if a folder that matches is named like a log, and holds other things alone.
@@ -352,6 +360,7 @@ def _matches(
         is_marked = any(entry.name == _MARK_OF_AUDIT and not entry.is_folder for entry in inside)
         if is_marked or {entry.name for entry in inside if entry.is_folder} >= _FOLDERS_OF_AUDIT:
             inside = [entry for entry in inside if entry.name not in _OF_AUDIT]
+        inside = [entry for entry in inside if entry.name not in _SIDE_FILES]
     if part == _ANY_DEPTH:
         yield from _matches(folder, below or ["*"], entries, above, any_depth=True)
     for entry in inside:

@@ -117,7 +117,8 @@ def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         if isinstance(outcome, QARecord):
             digest = blake2b(outcome.record_id.encode(), digest_size=16).digest()
             if digest in digests:
-                message = "record_id should name each row once, an earlier row has the same id; keep one of the rows"
+                message = "record_id should name each row once, an earlier row has the same id; keep one of the rows, "
+                message += "or where each has one passage of an answer, put these in one list (array_agg in SQL)"
                 fault = RowFault(Reason.DUPLICATE_RECORD_ID, message, column="record_id")
                 outcome = FaultyRow(outcome.source, outcome.record_id, fault, outcome.answer)
             digests.add(digest)

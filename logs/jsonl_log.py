@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ from attribeam.logs.rows import text_bytes
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import LogFormatError
 
-GZIP = b"\x1f\x8b"
-"""What a gzipped file begins with."""
+_PACKED = re.compile(
+    rb"(?s)(?P<gzip>\x1f\x8b)|(?P<bzip2>BZh\d1AY&SY)|(?P<xz>\xfd7zXZ\x00)|(?P<zstd>\x28\xb5\x2f\xfd)"
+    rb"|(?P<zip>PK\x03\x04)|(?P<tar>.{257}ustar)"
+)
 
 MOST_BYTES = 1 << 26
 """The longest record that is read from JSON, 64 MiB; parsed, it takes up to 30 times as much memory."""
@@ -85,6 +88,12 @@ def no_json(location: str, why: str) -> RowFault:
     return RowFault(Reason.INVALID_JSON, message, column=None)
 
 
+def check_unpacked(begin: bytes) -> None:
+    """Raise ``LogFormatError`` for a file that begins as one that others are packed in."""
+    if packed := _PACKED.match(begin):
+        raise LogFormatError(f"should be a log, is packed as {packed.lastgroup}; unpack it first")
+
+
 class JsonlReader:
     """Reads JSON lines; empty lines are no rows. A line that is no object, or too long, is a fault of its row."""
 
@@ -92,6 +101,7 @@ class JsonlReader:
 
     def open(self, file: BinaryIO) -> JsonlLog:
         """Read the file through for names, types and rows, unless this process did; see ``LogReader``."""
+        check_unpacked(file.read(262))  # a tar says so at their end
         return JsonlLog(file, kept(_outlines, file, lambda: _read_outline(file)))
 
 
@@ -147,9 +157,6 @@ def _read_outline(file: BinaryIO) -> _Outline:
         types.add(block, row_count)
         row_count += len(block)
     if fault is not None and not has_objects:
-        file.seek(0)
-        if file.read(2) == GZIP:
-            raise LogFormatError("should be JSON lines, is gzipped; unpack it first")
         way_out = f"if the file is of another format, name that with --log-format, or {CONVERT_HINT}"
         raise LogFormatError(f"{fault}; {way_out}")
     return _Outline(types.schema(), row_count, tuple(blocks))

@@ -5,6 +5,7 @@ Texts stay bytes until they are checked, so that a broken one harms no other row
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -236,6 +237,15 @@ def in_microseconds(kind: pa.DataType) -> pa.DataType:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+_ZONE = re.compile(r"\s+(?:UTC|GMT|([Zz]|[+-]\d\d(?::?\d\d)?))$")  # as warehouses print it
+
+
+def moment_of(text: str) -> datetime:
+    """The moment that a text of ISO 8601 names, in UTC where it names no zone; else ``ValueError``."""
+    moment = datetime.fromisoformat(_ZONE.sub(lambda zone: zone[1] or "Z", text.strip()))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def unreadable_moment(name: str) -> str:
     """The note of a row whose time is none."""
     return f"answered_at stays empty where {name} holds no time that can be read"
@@ -353,8 +363,7 @@ class RowValidator:
         try:
             if isinstance(text, int):
                 return _EPOCH + timedelta(microseconds=text)
-            moment = datetime.fromisoformat(text.strip())
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+            return moment_of(text).astimezone(UTC)
         except (ValueError, OverflowError):
             return None
 

@@ -72,7 +72,7 @@ _POINTING = re.compile(
 _ANY_TAG = re.compile(r"<[^<>]*>")
 _COHERE = re.compile(r"<(?P<closing>/?)co:?\s*(?P<inner>\d[\d,\s]*)>")
 _TOKENS = re.compile(
-    r":contentReference\[oaicite:(?P<oaicite>\d+)\](?:\{index=\d+\})?"
+    r"(?::contentReference\[oaicite:|(?P<hashes>##))(?P<counted>\d+)(?(hashes)\$\$|\](?:\{index=\d+\})?)"
     r"|\ue200?(?:file)?cite(?P<turns>(?:\ue202?turn\d+[a-z]+\d+(?:L\d+-L?\d+)?)+)\ue201?"
     r"|(?<!\w)(?:file)?cite(?P<plain>(?:turn\d+[a-z]+\d+)+)"
 )
@@ -476,10 +476,10 @@ class _Marks:
         return Mark(closing if closing > match.end() else match.start(), end, pointers)
 
     def _tokens(self) -> Iterator[Mark]:
-        if "cite" not in self._text:
+        if "cite" not in self._text and "$$" not in self._text:
             return
         for match in _TOKENS.finditer(self._text):
-            numbers = [match["oaicite"]] if match["oaicite"] else _TURNED.findall(match["turns"] or match["plain"])
+            numbers = [match["counted"]] if match["counted"] else _TURNED.findall(match["turns"] or match["plain"])
             yield Mark(match.start(), match.end(), Pointers(PointerKind.LABEL, from_zero=tuple(map(int, numbers))))
 
 

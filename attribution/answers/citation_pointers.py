@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 from functools import cached_property
 
@@ -230,6 +230,8 @@ _FIXED_KINDS = {
     "void": PointerKind.VOID, "sure": PointerKind(0), "place": PointerKind.PLACE, "time": PointerKind.NUMBER,
 }  # fmt: skip
 _ID_LABEL = re.compile(r"\w*?(?<![^\W_])(?:ids?|kb)\b|.*\bid\b", re.IGNORECASE)
+_COUNTED_ID = re.compile(r"ID: ?(\d{1,4})")
+"""A number that RAGFlow gives a passage, counted from 0, where no passage has a number for its own id."""
 _SYSTEM_LEAD = re.compile(r"[A-Z][\w -]{1,30}?\s*[:>›|]\s*")
 """What a source is kept in: "Confluence: Setup", where a passage is called "Setup"."""
 _FREE_WITH_PLACE = re.compile(
@@ -332,7 +334,10 @@ class PassageNames:
                 ends = (self._by_name("".join(words[first:])) for first in range(0, len(words), 2))
                 return Pointers(kind, next(filter(None, ends), ()))
             case "label":
-                return self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
+                pointers = self._labelled(match["labelled"], is_id=_ID_LABEL.match(text) is not None)
+                counted = _COUNTED_ID.fullmatch(text)
+                has_ids = any((passage.passage_id or "").strip().isdecimal() for passage in self._passages)
+                return replace(pointers, from_zero=(int(counted[1]),)) if counted and not has_ids else pointers
             case "author":
                 certain = match["comma"] or match["joined"] or match["others"]
                 named = self._by_words(re.sub(r"(?<=\d{4})\D.*", "", text))

@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 
+from attribeam.logs.rows import moment_of
+
 Record = Mapping[str, object]
 """One record of an export as it was parsed: a row, a span, a run, or a whole trace."""
 
@@ -188,7 +190,7 @@ def microseconds(value: object) -> int | None:
     number = number_or_none(value)
     if number is None:
         try:
-            return microseconds(datetime.fromisoformat(value.strip())) if isinstance(value, str) else None
+            return microseconds(moment_of(value)) if isinstance(value, str) else None
         except (ValueError, OverflowError):
             return None
     exact = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else number
@@ -208,7 +210,8 @@ def shape(value: object) -> str:
         return f"an object with the keys {shown_keys(value)}" if value else "an empty object"
     if isinstance(value, list):
         kind = "texts" if all(isinstance(item, str) for item in value) else "items"
-        return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}" if value else "an empty list"
+        keys = f" with the keys {shown_keys(value[0])}" if value and isinstance(value[0], dict) and value[0] else ""
+        return f"a list of {len(value)} {kind if len(value) > 1 else kind[:-1]}{keys}" if value else "an empty list"
     return "a truth value" if isinstance(value, bool) else "a number"
 
 
@@ -261,10 +264,15 @@ _CONSTANTS["NaN"] = None
 _MOST_LITERAL_CHARS = 1 << 22
 _BESIDE_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT)
 _ARRAY = re.compile(r"^\s*array\((.*?)(?:,\s*dtype=\w+)?\)\s*$", re.DOTALL)
-_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|\w+\(|(?:None|True|False|nan)\b|$)""")
+_BEGINS = re.compile(r"""\s*[\[{][\s\[({]*+(?:[\]})'"]|[-+]?[0-9]|[\w.]+\(|(?:None|True|False|nan)\b|$)""")
 """How a list or an object of Python begins: by another one, a text, a number, a call or a constant."""
 _GOES_ON = re.compile(r""",\s*['"{]|[\]}]\s*$""")
 """What has a second item or an end."""
+_UNQUOTED = re.compile(r"\s*\[([^\W_][^\[\]{}]*[.!?])\]\s*")
+_NEXT_UNQUOTED = re.compile(r"(?<=[.!?]), (?![a-z])")
+"""What tells sentences apart in a list without quotes, as Athena and Spark print it."""
+_UNQUOTED_OBJECTS = re.compile(r"\s*\[\{\w+=.*\}\]\s*", re.DOTALL)
+_TYPE_NAME = re.compile(r"[A-Z]|\w+\.|array$")  # no function's
 _REMARK = re.compile(r"""\s*\[(?:[^\[\]'"]*|\s*'[^'\\\n]*'\s*|\s*"[^"\\\n]*"\s*)\]\s*[^\s\],})]""")
 """Something in brackets with text behind it."""
 
@@ -273,8 +281,9 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     """The list or object that a text prints, in JSON or in Python; None where it prints none.
 
     Objects may be printed as calls with keywords, such as ``HumanMessage(content='...')``; the name then stands under
-    ``type``. NaN is None. A text that goes on behind a list, or begins with a remark in brackets, prints none. Raises
-    ``ValueError`` if it begins like a list or an object and is none, or is numpy's print, which has no commas.
+    ``type``. A type with a value is the value, NaN is None, and sentences may have no quotes. A text that goes on
+    behind a list, or begins with a remark in brackets, prints none. Raises ``ValueError`` if it begins like a list or
+    an object and is none, or is numpy's print, which has no commas.
     """
     if text.lstrip().startswith("array("):
         text = _ARRAY.sub(r"\1", text)
@@ -283,6 +292,10 @@ def printed_value(text: str) -> list[object] | dict[str, object] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
+        if _UNQUOTED_OBJECTS.fullmatch(text):
+            raise ValueError("one of objects without quotes, as Athena prints it") from None
+        if (unquoted := _UNQUOTED.fullmatch(text)) and len(texts := _NEXT_UNQUOTED.split(unquoted[1])) > 1:
+            return [*texts]
         if _REMARK.match(text) or not _BEGINS.match(text) or not _GOES_ON.search(text):
             return None
         if len(text) > _MOST_LITERAL_CHARS:
@@ -323,15 +336,16 @@ def _literal(node: ast.expr) -> object:
             return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             return [_literal(item) for item in items]
-        case ast.Dict(keys=keys, values=values):
-            return {str(_literal(key)): _literal(val) for key, val in zip(keys, values, strict=True) if key is not None}
-        case ast.Name(id=name) if name in _CONSTANTS:
+        case ast.Dict(keys=keys, values=vals):
+            return {str(_literal(key)): _literal(val) for key, val in zip(keys, vals, strict=True) if key is not None}
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
-        case ast.Call(func=ast.Name(id="array"), args=[ast.List() as items]):
-            return _literal(items)
-        case ast.Call(func=ast.Name(id=name), args=[], keywords=keywords):
+        case ast.Call(func=called, args=[_, *_] as given) if _TYPE_NAME.match(ast.unparse(called)):
+            values = [_literal(item) for item in given]
+            return values[0] if len(values) == 1 else values
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[], keywords=keywords):
             return {"type": name} | {item.arg: _literal(item.value) for item in keywords if item.arg is not None}
         case _:
             raise ValueError("something that is no plain value of Python")

@@ -27,6 +27,7 @@ from attribeam.logs.traces.documents import (
     Texts,
     among,
     documents_of,
+    documents_retrieved,
     once_each,
     prompt_parts,
     with_texts,
@@ -306,8 +307,12 @@ def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -
     if not row.passages:
         has_tools = not options.tool_outputs and any(_tool_outputs(tree))
         kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
-        lack = f"no retriever returned any (its spans are: {kinds}), no other place has {', '.join(SOURCE_KEYS)}, and "
-        lack += "no prompt marks any; name them with --passages-path"
+        gave = {shape(span.output): span.kind for span in tree.spans if span.role in _RETRIEVING and span.output}
+        lack = f"no retriever returned any (its spans are: {kinds})"
+        lack = f"its retriever gave {' and '.join(gave)}, which has no known documents" if gave else lack
+        lack += f", no other place has {', '.join(SOURCE_KEYS)}, and no prompt marks any; name them with "
+        lack += "--passages-path"
+        lack += f", such as \"observations[?type=='{next(iter(gave.values()))}'].output.KEY[].KEY\"" if gave else ""
         lack = "--passages-path finds none" if paths.passages else lack
         lack += ", or take what tools returned with --tool-outputs" if has_tools else ""
         return RowFault(Reason.NO_PASSAGES, f"trace should have passages, {lack}", column="passages")
@@ -437,7 +442,7 @@ def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]
 
 def _documents(span: Span) -> tuple[Document, ...]:
     """What a retriever or reranker gave; one that failed gave an error, if anything."""
-    found = span.documents if span.documents is not None else documents_of(span.output)
+    found = span.documents if span.documents is not None else documents_retrieved(span.output)
     return () if span.failed else found or ()
 
 

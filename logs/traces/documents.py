@@ -22,11 +22,11 @@ from attribeam.logs.traces import (
     text_or_none,
     unprinted,
 )
-from attribeam.logs.traces.messages import Asked, content_text
+from attribeam.logs.traces.messages import Asked, content_text, messages_of
 
 TEXT_KEYS = words(
     "content page_content pageContent text chunk passage snippet body chunk_text passage_text "
-    "chunk_content paragraph_text contents document context excerpt"
+    "chunk_content paragraph_text contents document context excerpt Content extractive_segments extractive_answers"
 )
 SOURCE_KEYS = words(
     "retrieval_context retrieved_contexts retrieved_context retrieved_documents retrieved_docs "
@@ -38,7 +38,7 @@ LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits points objects cont
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER_KEYS = words("document segment node doc kwargs payload entity properties _source text_resource")
+_INNER = words("document segment node doc kwargs payload entity properties _source text_resource derivedStructData")
 _MAY_BE_LABELS = frozenset(words("chunk passage document context"))
 """Keys of texts under which one word is rather the name of the passage."""
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
@@ -102,6 +102,20 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     return (document,) if document is not None and document.text else _by_ids(value)
 
 
+def documents_retrieved(value: object) -> tuple[Document, ...] | None:
+    """As ``documents_of``; where a retriever gave them under another name, those in its only list of objects."""
+    found = documents_of(value)
+    lists = [] if found else [*islice(_lists_of_objects(opened_text(parsed(value))), 2)]
+    return documents_of(lists[0]) if len(lists) == 1 and not messages_of(lists[0]) else found
+
+
+def _lists_of_objects(value: object) -> Iterator[object]:
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        yield value
+    for member in value.values() if isinstance(value, dict) else ():
+        yield from _lists_of_objects(member)
+
+
 def _unwrapped(value: object) -> object:
     """A list that stands with the names that Parquet gives it, such as ``{"list": [{"element": ...}]}``, as a list."""
     if isinstance(value, dict) and len(value) == 1 and value.keys() <= _LIST_IN_PARQUET:
@@ -123,7 +137,7 @@ def document_of(value: object) -> Document | None:
         return None
     if any("." in key for key in value):
         value = nested(value)
-    for key in _INNER_KEYS:
+    for key in _INNER:
         inner = value.get(key)
         if isinstance(inner, dict):
             document = document_of(inner)

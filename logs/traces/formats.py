@@ -451,7 +451,7 @@ class LogKind:
 
     name: str
     format: SpanFormat | Rows
-    suffix: str = "{.jsonl,.json,.csv,.parquet,.jsonl.gz,.json.gz,.csv.gz}"
+    suffix: str = "{.jsonl,.ndjson,.json,.csv,.tsv,.log,.parquet,.arrow}{,.gz}"
     takes_csv: bool = True
 
     @property
@@ -460,19 +460,16 @@ class LogKind:
         return isinstance(self.format, SpanFormat)
 
 
-_ROWS_SUFFIX = "{.jsonl,.csv,.parquet,.arrow,.jsonl.gz,.csv.gz}"
-"""Without .json, since a folder of a Hugging Face data set has its metadata in such files."""
-
 LOG_KINDS: Mapping[str, LogKind] = {
     kind.name: kind
     for kind in (
-        LogKind("ragas", Rows(), _ROWS_SUFFIX),
+        LogKind("ragas", Rows()),
         LogKind("openinference", OPENINFERENCE),
         LogKind("langfuse", LANGFUSE),
         LogKind("otel-genai", OTEL_GENAI, takes_csv=False),
         LogKind("mlflow", MLFLOW),
         LogKind("langsmith", LANGSMITH),
-        LogKind("jsonl", Rows(), _ROWS_SUFFIX),
+        LogKind("jsonl", Rows()),
         LogKind("responses", ResponseRows()),
     )
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces import at, in_snake_case, is_null_text, nested, parsed, unprinted
+from attribeam.logs.traces import at, in_snake_case, is_null_text, nested, objects_in, parsed, unprinted
 
 
 class Speaker(StrEnum):
@@ -285,6 +286,18 @@ def _events(text: str) -> list[object]:
         return []
     data = (line.removeprefix("data:").strip() for line in lines if line.startswith("data:"))
     return [parsed(item) for item in data if item != "[DONE]"]
+
+
+def joined_response(side: object) -> object:
+    """The response whose events or chunks a stream had, of OpenAI's or Gemini's kind; anything else as it is."""
+    events = [*objects_in(_events(side) if isinstance(side, str) else side)]
+    wholes = [event["response"] for event in events if isinstance(event.get("response"), dict)]
+    chunks = [chunk for event in events for chunk in islice(objects_in(event.get("candidates")), 1)]
+    if wholes or not chunks:
+        return wholes[-1] if wholes else side
+    parts = [part for chunk in chunks for part in objects_in(at(chunk.get("content"), "parts"))]
+    merged = {name: value for part in (*events, *chunks) for name, value in part.items()}
+    return {**merged, "candidates": [{**merged, "content": {"role": "model", "parts": parts}}]}
 
 
 def joined_chunks(items: Sequence[object]) -> str | None:

@@ -23,13 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attribeam.logs.columns import ColumnPart, list_item_type, plain_type, types_within, with_leaves
-from attribeam.logs.jsonl_log import BLOCK_BYTES, GZIP, MOST_BYTES, Line, line_value, no_json, text_lines
+from attribeam.logs.jsonl_log import BLOCK_BYTES, MOST_BYTES, Line, check_unpacked, line_value, no_json, text_lines
 from attribeam.logs.reader import BATCH_ROWS, ParquetLog, open_parquet
 from attribeam.logs.rows import in_microseconds, of_batch_bytes, slices
 from attribeam.logs.traces import FileRecord, by_name
 from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import DataError, LogFormatError
 
+_GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLANK = re.compile(rb"(?:\s++|\xef\xbb\xbf)*+")
 _PARTS_OF_MARK = (b"", codecs.BOM_UTF8[:1], codecs.BOM_UTF8[:2])
@@ -49,7 +50,7 @@ def records(
     """
     head = file.read(len(b"ARROW1"))
     file.seek(0)
-    if head.startswith(GZIP):
+    if head.startswith(_GZIP):
         try:
             with _Unzipped(file) as unzipped:
                 yield from _text_records(cast(BinaryIO, unzipped), wrappers, takes_csv)
@@ -88,6 +89,7 @@ def _text_records(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> I
     while begin in _PARTS_OF_MARK and (block := file.read(BLOCK_BYTES)):
         begin = _BLANK.sub(b"", begin + block, count=1)
     file.seek(0)
+    check_unpacked(begin)
     if begin.startswith(_UTF16):
         raise LogFormatError("should be UTF-8, begins like UTF-16; save it as UTF-8")
     if begin.startswith((b"{", b"[")):
@@ -139,7 +141,7 @@ def _json_values(file: BinaryIO, wrappers: Sequence[str], *, may_be_lines: bool)
 def _lines(file: BinaryIO) -> Iterator[FileRecord]:
     for number, line in enumerate(text_lines(file), start=1):
         for value in _line_values(line, f"line {number}"):
-            items = enumerate(value) if isinstance(value, list) else [(None, value)]
+            items = enumerate(value) if value and isinstance(value, list) else [(None, value)]
             yield from (FileRecord(number, item, index) for index, item in items)
 
 
@@ -208,18 +210,18 @@ def _stream(file: BinaryIO) -> Iterator[FileRecord]:
     file.seek(0)
     window = _Window(file)
     list_line: int | None = None
-    is_first = True
+    is_first, item = True, 0
     while following := window.following():
         line = window.line
         if following == ("[" if list_line is None else "]"):
-            list_line = line if list_line is None else None
+            list_line, item = line if list_line is None else None, 0
             window.advance(1)
             continue
         value = window.value(is_first=is_first)
-        yield FileRecord(line, value)
+        yield FileRecord(line, value, item if line == list_line else None)
         if isinstance(value, RowFault):
             return
-        is_first = False
+        is_first, item = False, item + 1
     if list_line is not None:
         yield FileRecord(list_line, no_json(f"list that begins in line {list_line}", _CUT_OFF))
 

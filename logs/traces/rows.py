@@ -39,6 +39,7 @@ from attribeam.logs.traces.messages import (
     answer_of,
     answered,
     content_text,
+    joined_response,
     messages_of,
     question_of,
     several_texts,
@@ -218,6 +219,8 @@ class Rows:
         if not answer or gave.is_last:
             said = answered(messages_of(_conversation_or_text("", given.raw)) or [])
             answer, gave = (said, Choice()) if said else (answer, gave)
+        if answer and isinstance(gave.raw, str) and retrieved.name.startswith(f"{gave.name}."):  # as JSON, with these
+            answer = answer_of(opened_text(gave.raw)) or answer
         passages = documents_of(retrieved.raw) if paths.passages else _with_ids(retrieved, whole)
         notes = [_choice_note(given, QUESTION), _choice_note(gave, ANSWER), _choice_note(retrieved, PASSAGES)]
         if options.tool_outputs and asked is not None:
@@ -436,7 +439,7 @@ def _known(record: Record, preset: str | None) -> tuple[Provider, dict[str, obje
 
 def _sides(whole: Record, names: tuple[str, ...]) -> Iterator[object]:
     """The objects under these names, as HTTP logs have them in a body, and last the record itself."""
-    for side in (_in_snake_case(parsed(whole.get(name))) for name in names):
+    for side in (_in_snake_case(joined_response(parsed(whole.get(name)))) for name in names):
         if isinstance(side, dict):
             body = _in_snake_case(parsed(side.get("body")))
             yield body if isinstance(body, dict) else side

@@ -34,7 +34,7 @@ from attribeam.logs.rows import (
     text_bytes,
     unreadable_moment,
 )
-from attribeam.logs.traces import FileRecord, in_snake_case, is_nothing, microseconds, shape, valid_text
+from attribeam.logs.traces import FileRecord, in_snake_case, is_nothing, microseconds, shape, text_or_none, valid_text
 from attribeam.logs.traces.assembly import (
     SpooledTrace,
     TraceRow,
@@ -50,7 +50,7 @@ from attribeam.logs.traces.documents import Document, Texts, document_of, no_tex
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind, SpanFormat
 from attribeam.logs.traces.paths import PathSet, TraceOptions, path_set
 from attribeam.logs.traces.record_files import records
-from attribeam.logs.traces.rows import Rows
+from attribeam.logs.traces.rows import IDS, Rows, member
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.schemas.qa_record import RETRIEVALS
@@ -185,7 +185,8 @@ class ExportRows:
                     passages = with_texts(row.passages or (), self.texts)
                     row = row._replace(passages=passages, fault=passage_text_fault(passages))
             except RowFault as error:
-                row = TraceRow(None, fault=error)
+                members = record.value if isinstance(record.value, dict) else {}
+                row = TraceRow(text_or_none(member(members, IDS)[1]), fault=error)
             yield file, _with_id(row, made), record
 
     def _traces(self, form: SpanFormat, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:

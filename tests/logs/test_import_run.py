@@ -127,6 +127,8 @@ def test_what_is_left_out_is_counted(kind, records, options, said, tmp_path, cap
     assert is_written == output.exists() == (kind != "otel-genai")
     if "duplicate" in said:
         assert [row["record_id"] for row in rows_of(output)] == ["x", "y"]
+        (letter,) = rows_of(tmp_path / "_log.dead_letters.parquet")
+        assert "where each has one passage of an answer, put these in one list" in letter["message"]
 
 
 def test_dead_letters_of_an_earlier_import_do_not_stay(tmp_path):

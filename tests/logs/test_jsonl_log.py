@@ -122,7 +122,7 @@ def test_file_without_any_object_is_of_another_format(tmp_path):
         with pytest.raises(LogFormatError, match=r"log\.jsonl' line at byte 0 should .*--log-format.* import jsonl`$"):
             QALog(str(tmp_path / "log.jsonl"), JSONL).check()
     (tmp_path / "log.jsonl").write_bytes(gzip.compress(json.dumps(log_row(0)).encode()))
-    with pytest.raises(LogFormatError, match=r"log\.jsonl' should be JSON lines, is gzipped; unpack it first"):
+    with pytest.raises(LogFormatError, match=r"log\.jsonl' should be a log, is packed as gzip; unpack it first"):
         QALog(str(tmp_path / "log.jsonl"), JSONL).check()
 
 

@@ -131,6 +131,7 @@ def test_row_with_every_field_is_read_whole(tmp_path):
         (pa.string(), "2026-11-19T04:05:06+02:00", datetime(2026, 11, 19, 2, 5, 6, tzinfo=UTC)),
         (pa.string(), "2026-11-19", datetime(2026, 11, 19, tzinfo=UTC)),
         (pa.string(), "2026-11-19T04:05:06Z", datetime(2026, 11, 19, 4, 5, 6, tzinfo=UTC)),
+        (pa.string(), "2026-11-19 04:05:06.000 UTC", datetime(2026, 11, 19, 4, 5, 6, tzinfo=UTC)),
     ],
 )
 def test_moments_of_every_kind_are_read_in_utc(tmp_path, kind, value, expected):

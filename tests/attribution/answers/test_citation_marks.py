@@ -269,6 +269,13 @@ def test_an_answer_that_cites_a_zero_counts_from_zero():
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)] == [(0,), (1,)]
 
 
+@pytest.mark.parametrize("answer", ["It boils ##1$$. It hums ##0$$ ##2$$.", "It boils [ID:1]. It hums [ID:0] [ID:2]."])
+def test_marks_of_ragflow_count_from_zero_where_no_id_is_a_number(answer):
+    passages = (KETTLE, RULES, Passage("It hums.", None, "a3f9c21e77b0"))
+    assert [mark.passages for mark in citation_marks(answer, passages)] == [(1,), (0,), (2,)]
+    assert shown(answer, passages) == "It boils. It hums."
+
+
 @pytest.mark.parametrize(
     ("answer", "named"),
     [

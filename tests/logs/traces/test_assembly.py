@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from tests.logs.traces.exports import EXPORTS, imported, mixed_spans, ragas, write_lines
 
 from attribeam.logs.columns import LogOptions
+from attribeam.logs.files import ArrowStorage, match_files
 from attribeam.logs.qa_log import QALog
-from attribeam.logs.reader import BATCH_ROWS, reader_named
+from attribeam.logs.reader import BATCH_ROWS
 from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import assembly, trace_log
 from attribeam.logs.traces.assembly import MOST_SPANS, Role, Span, row_of_trace, trace_spool, tree_of
 from attribeam.logs.traces.documents import Document, no_texts
+from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import PathSet, TraceOptions
 from attribeam.schemas import QARecord, Reason, RowFault
 
@@ -41,6 +43,10 @@ def texts(found):
     return [one.text for one in found.passages or ()]
 
 
+def retrieved(output):
+    return Span("t", "r", "root", Role.RETRIEVER, started_at=1, output=output)
+
+
 CHUNKS = [Document(f"Chunk {number}.", None, "book.pdf") for number in range(3)]
 RANKED = retrieval("d", KEEPER, at=3, role=Role.RERANKER, inputs_reranked=(LAMP, KEEPER))
 LAST_CHAIN = {"result": "Ada.", "source_documents": [{"page_content": LAMP.text}]}
@@ -64,6 +70,12 @@ RETRIEVED = {
         LAMP, KEEPER]),
     "a text may stand in another span": ([ROOT, retrieval("b", LAMP, KEEPER), retrieval("d", Document(None, None,
         "lamp"), at=3, role=Role.RERANKER)], [LAMP]),
+    "GraphQL of Weaviate": ([ROOT, retrieved({"data": {"Get": {"Chunk": [{"id": LAMP.passage_id,
+        "body": LAMP.text}]}}})], [LAMP]),
+    "rows of pgvector": ([ROOT, retrieved({"rows": [{"id": LAMP.passage_id, "content": LAMP.text}], "rowCount": 1})],
+        [LAMP]),
+    "items of Kendra": ([ROOT, retrieved({"QueryId": "q", "ResultItems": [{"id": LAMP.passage_id, "Type": "ANSWER",
+        "Content": LAMP.text}]})], [LAMP]),
     "sources beside an answer where no retriever is logged": ([ROOT._replace(output=LAST_CHAIN)], [LAMP]),
 }  # fmt: skip
 
@@ -166,6 +178,16 @@ TOOL = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain."
         ([ROOT, retrieval("b", Document(None, None, "lamp"), KEEPER)],
          Reason.PASSAGE_TEXT_MISSING, "passages", "1 have only an id"),
         ([ROOT, TOOL], Reason.NO_PASSAGES, "passages", "take what tools returned with --tool-outputs"),
+        ([ROOT, FOUND._replace(documents=None, output={"a": [{"text": "Lit."}], "b": [{"text": "No."}]})],
+         Reason.NO_PASSAGES, "passages", "an object with the keys a, b"),
+        ([ROOT, FOUND._replace(documents=None, output={"turns": [{"role": "user", "content": "Who?"}]})],
+         Reason.NO_PASSAGES, "passages", "an object with the keys turns"),
+        ([ROOT, FOUND._replace(kind="FIND", documents=None, output={"took": 1, "pages": [{"body_text": "Ada."}]})],
+         Reason.NO_PASSAGES, "passages", "gave an object with the keys took, pages, which has no known documents"),
+        ([ROOT, FOUND._replace(kind="FIND", documents=None, output=[{"body_text": "Ada."}])],
+         Reason.NO_PASSAGES, "passages", "1 item with the keys body_text"),
+        ([ROOT, FOUND._replace(kind="FIND", documents=None, output=[{"body_text": "Ada."}])],
+         Reason.NO_PASSAGES, "passages", "--passages-path, such as \"observations[?type=='FIND'].output.KEY"),
         ([ROOT], Reason.NO_PASSAGES, "passages", "name them with --passages-path"),
     ],
 )  # fmt: skip
@@ -397,16 +419,18 @@ def test_conversation_can_be_carried_into_the_evidence(tmp_path):
     assert dict(found.extra_columns) == {"session_id": "talk-7", **store_ids}
 
 
-def test_folder_means_the_files_of_an_export(tmp_path):
-    for name in ("a.jsonl", "b.json", "c.csv.gz", "d.parquet", "e.txt", "_f.parquet", "dataset_info.json"):
+@pytest.mark.parametrize("kind", ["langfuse", "ragas", "jsonl"])
+def test_folder_means_the_files_of_an_export_and_names_the_others(kind, tmp_path):
+    names = ("a.jsonl", "b.json", "c.csv.gz", "d.parquet", "e.ndjson", "f.tsv", "g.log.gz", "h.arrow")
+    for name in (*names, "_i.parquet", "dataset_info.json", "state.json", "part-0", "z.jsonl.zst"):
         (tmp_path / name).touch()
-    log = QALog("")
-    suffix = {kind: reader_named(kind).suffix for kind in ("langfuse", "ragas")}
-    names = {
-        kind: [Path(one).name for one in log.storage.find(str(tmp_path), suffix=one)] for kind, one in suffix.items()
-    }
-    assert names["langfuse"] == ["a.jsonl", "b.json", "c.csv.gz", "d.parquet", "dataset_info.json"]
-    assert names["ragas"] == ["a.jsonl", "c.csv.gz", "d.parquet"]
+    paths, notes = match_files([str(tmp_path)], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")
+    assert [Path(one).name for one in paths] == [*names]
+    listed = f"'{tmp_path}/part-0', '{tmp_path}/z.jsonl.zst'; name them, or a pattern such as"
+    assert notes == [
+        f"files below --data passed over for how their names end, 2 in all: {listed} '{tmp_path}/*', to read them"
+    ]
+    assert match_files([f"{tmp_path}/[a-h]*.*"], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")[1] == []
 
 
 def test_long_rows_are_stored_a_few_at_a_time(tmp_path, monkeypatch):

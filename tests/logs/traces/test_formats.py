@@ -530,6 +530,9 @@ PART = {"type": "input_text", "text": QUESTION}
 MARKED = f"Answer from the context.\n\nContext:\n[1] {TEXTS[0]}\n[2] {TEXTS[1]}"
 NODE = {"id_": "brigg-1", "text_resource": {"text": TEXTS[0], "mimetype": None}, "metadata": {}, "class_name": "Node"}
 TALK = [*TURNS, {"role": "assistant", "content": ANSWER, "context": {"citations": [{"content": TEXTS[0], "id": "1"}]}}]
+EVENTS = [{"type": "response.created", "response": {"id": "resp_1", "output": []}},
+    {"type": "response.output_text.delta", "delta": ANSWER},
+    {"type": "response.completed", "response": openai()["response"]}]  # fmt: skip
 V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
 
 
@@ -544,6 +547,11 @@ V1 = {"answer": ANSWER, "type": "generative", "context": None, "meta": {}}
             for one in TURNS]),
         _of(gemini(), "response.candidates.0.groundingMetadata.groundingChunks", [{"retrievedContext": {"uri": "u",
             "ragChunk": {"text": text, "pageSpan": {"firstPage": 1}}}} for text in TEXTS]),
+        _of(gemini(), "response", [{"candidates": [{"content": {"parts": [{"text": part}]}, **more}]}
+            for part, more in ((ANSWER[:9], {}), (ANSWER[9:], {"groundingMetadata": {"groundingChunks": [
+                {"retrievedContext": {"text": text}} for text in TEXTS]}}))]),
+        _of(openai(), "response", EVENTS),
+        _of(openai(), "response", "".join(f"event: x\ndata: {json.dumps(one)}\n\n" for one in EVENTS)),
         _of(azure(), "response.choices.0.message.context", {"citations": [{"content": text} for text in TEXTS]}),
         {"query": QUESTION, "response": ANSWER, "context": TEXTS, "ground_truth": "Wrong."},
         {"query": TURNS, "response": [{"role": "assistant", "content": ANSWER}], "context": "\n".join(TEXTS)},

@@ -1,9 +1,12 @@
 """Files of every kind: what is read, what becomes a fault of its line, and what is an error of the file."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
+import tarfile
 import tracemalloc
 import uuid
 from datetime import UTC, datetime
@@ -132,6 +135,9 @@ def test_location_of_a_record_is_its_line():
     assert [record.location for record in wrapped] == ["line 1, item 0", "line 1, item 1"]
     assert [record.location for record in read('{"a": 1}\n\n{"a": 2}')] == ["line 1", "line 3"]
     assert [record.location for record in read('[\n{"a":\n 1},\n\n{"a": 2}]')] == ["line 2", "line 5"]
+    assert [record.location for record in read('[{"a": 1}, {"a": 2},\n{"a": 3}]')] == [
+        "line 1, item 0", "line 1, item 1", "line 2",
+    ]  # fmt: skip
     assert [record.location for record in read('a,b\n1,"x\ny"\n2,z\n')] == ["line 2", "line 4"]
 
 
@@ -143,6 +149,7 @@ READ = {
     **{f"a line that is {name}": ('{"a": 1}\n' + line + '\n{"a": 3}', [{"a": 1}, NO_JSON, {"a": 3}]) for name,
         line in {"bad": "{bad}", "cut": '{"a": "cut off', "deep": "[" * 100_000, "nul": "\x00",
         "a long number": '{"a": ' + "9" * 5000 + "}"}.items()},
+    "a line that is an empty list": ('{"a": 1}\n[]\n[{"a": 3}]', [{"a": 1}, [], {"a": 3}]),
     "lines of several values": ('{"a": 1}{"a": 2}\n{"a": 3}\n{"a": 4} {"a": 5},\n{"a": 6} garbage\n{"a": 7}',
         [*({"a": number} for number in range(1, 7)), NO_JSON, {"a": 7}]),
     "CSV with other numbers of fields": ('a,b\n1,2\n1\n1,2,3\n"1","x ""y"", z"\n"cut', [{"a": "1", "b": "2"}, WRONG,
@@ -183,6 +190,16 @@ def test_what_stands_behind_a_list_and_is_no_json_is_never_passed_over(behind, c
     assert isinstance(found[-1], RowFault | DataError)
 
 
+def tarred(content):
+    """A tar of one file."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        member = tarfile.TarInfo("a.jsonl")
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
 def arrow_stream():
     """Two rows."""
     file = io.BytesIO()
@@ -197,6 +214,12 @@ def arrow_stream():
         ("{bad\n}" + " " * 50, LogFormatError, "line 1 cannot be parsed"),
         ('{"a": 1}'.encode("utf-16"), LogFormatError, "should be UTF-8, begins like UTF-16"),
         (b"\x00\x01\x02", LogFormatError, "begins like none of these"),
+        (bz2.compress(LINES.encode()), LogFormatError, "is packed as bzip2; unpack it first"),
+        (lzma.compress(LINES.encode()), LogFormatError, "is packed as xz; unpack it first"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", LogFormatError, "is packed as zstd; unpack it first"),
+        (b"PK\x03\x04\x14\x00", LogFormatError, "is packed as zip; unpack it first"),
+        (tarred(LINES.encode()), LogFormatError, "is packed as tar; unpack it first"),
+        (gzip.compress(tarred(LINES.encode())), LogFormatError, "is packed as tar; unpack it first"),
         ("one column\nx\n", LogFormatError, "line 1 has no comma, semicolon, tab or bar"),
         ("| a | b |\n|---|---|\n| 1 | 2 |\n", LogFormatError, "line 1 has no comma, semicolon, tab or bar"),
         ('[{"a": 1},\n{"a": 2},\n{"a" 3},\n{"a": 4}]' + " " * 50, DataError,

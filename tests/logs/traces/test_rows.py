@@ -121,6 +121,8 @@ TWO_PASSAGES = {
     "LlamaIndex nodes": lines({"query": Q, "response": A, "source_nodes": NODES}),
     "LlamaIndex response": lines({"query": Q, "response": {"response": A, "source_nodes": NODES}}),
     "DPR": lines({**PLAIN, "ctxs": [{"id": "1", "title": "a", "text": ONE}, {"id": "2", "title": "b", "text": TWO}]}),
+    "answer in JSON with its sources": lines({"prompt": Q, "response": json.dumps({"text": A, "sources": [{"title": "a",
+        "text": ONE}, {"title": "b", "text": TWO}], "type": "chat"})}),
     "JSON in a text": sheet({**PLAIN, "contexts": json.dumps(PAGES)}),
     "object of JSON in a text": sheet({**PLAIN, "contexts": json.dumps({"documents": [ONE, TWO]})}),
     "Python in a text": sheet({**PLAIN, "contexts": PAGES}),
@@ -282,6 +284,7 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, 
         ([A], A), (["The pump", " is", " new."], "The pump is new."), (json.dumps({"answer": A, "confidence": 0.9}), A),
         ('{"make": "Pump", "result": 2}', '{"make": "Pump", "result": 2}'), ("[1] says so.", "[1] says so."),
         ({"content": A}, A), ("None.", "None."), ("none", "none"),
+        ('{"text": "Pump", "years": 2}', '{"text": "Pump", "years": 2}'),
     ],
 )  # fmt: skip
 def test_answer_is_opened_where_it_holds_one(value, answer):
@@ -471,6 +474,8 @@ DOCUMENTS = {
         for text in ("One.", "Two.")]},
     "qdrant": {"points": [{"id": "a", "payload": {"text": "One."}}, {"id": "b", "payload": {"text": "Two."}}]},
     "texts of Weaviate": {"objects": [{"uuid": "u", "properties": {"text": text}} for text in ("One.", "Two.")]},
+    "Vertex AI Search": {"results": [{"document": {"id": one, "derivedStructData": {"title": "T",
+        "extractive_segments": [{"content": text}]}}} for one, text in (("a", "One."), ("b", "Two."))]},
     "milvus": [[{"id": "a", "entity": {"text": "One."}}, {"id": "b", "entity": {"text": "Two."}}]],
     "azure": {"value": [{"@search.score": 2.5, "chunk_id": one, "chunk": text}
         for one, text in (("a", "One."), ("b", "Two."))]},
@@ -494,6 +499,7 @@ def test_documents_are_found(name):
     [
         None, "", {}, 5, [1], [None], {"count": 3}, [{"score": 1}], {"scores": [0.1]}, "nan", [{"text": ""}],
         [{"title": "Moss"}, {"title": "Sea"}], [{"text": "One."}, {"count": 3}],
+        {"turns": [{"role": "user", "content": "Who?"}]}, {"a": [{"text": "x"}], "b": [{"text": "y"}]},
     ],
 )  # fmt: skip
 def test_what_holds_no_document_gives_none(value):
@@ -520,7 +526,8 @@ def test_dotted_keys_are_opened(flat, tree):
 @pytest.mark.parametrize(
     "moment",
     [
-        "2026-11-20T10:00:00Z", "2026-11-20 10:00:00.000000", "2026-11-20T12:00:00+02:00", 1_795_168_800,
+        "2026-11-20T10:00:00Z", "2026-11-20 10:00:00.000000", "2026-11-20 10:00:00.000 UTC", "2026-11-20 10:00:00 Z",
+        "2026-11-20 12:00:00.000 +0200", "2026-11-20T12:00:00+02:00", 1_795_168_800,
         1_795_168_800_000, 1_795_168_800_000_000, 1_795_168_800_000_000_000, "1795168800000000000", 1_795_168_800.0,
     ],
 )  # fmt: skip
@@ -570,6 +577,11 @@ def test_list_that_python_printed_is_read_back(value):
         ("[nan, 'b', -1.5]", [None, "b", -1.5]), ("array(['a', 'b'], dtype=object)", ["a", "b"]),
         ("[HumanMessage(content='Who?', metadata=None)]", [{"type": "HumanMessage", "content": "Who?",
             "metadata": None}]),
+        ("[{'score': np.float64(0.5), 'id': UUID('a1')}]", [{"score": 0.5, "id": "a1"}]),
+        ("[{'text': 'a', 'on': datetime.datetime(2026, 5, 1, tzinfo=utc), 'of': np.nan}]", [{"text": "a",
+            "on": [2026, 5, 1], "of": None}]),
+        ("[One., Two, and three., Four?]", ["One.", "Two, and three.", "Four?"]),
+        ("[One, and two.]", None), ("[One., so two.]", None),
         ("  [ ]", []), ("a text", None), ("", None), ("{'a': 1}", {"a": 1}),
         ("{'a': array(['x'], dtype=object)}", {"a": ["x"]}), ("[Note] The pump", None), ("[1] The pump", None),
         ("[1]: the pump, see [2]", None), ("[A](https://pump.example) says so", None), ("['Quoted'] remark", None),
@@ -582,10 +594,19 @@ def test_what_other_writers_print(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["['cut, 'off'", "['a' 'b']", "['a'\n 'b']", "[open('x')]", "[__import__('os')]", "['" * 5000 + "]"]
+    "text",
+    [
+        "['cut, 'off'",
+        "[{id=1, text=a}, {id=2, text=b}]",
+        "['a' 'b']",
+        "['a'\n 'b']",
+        "[open('x')]",
+        "[__import__('os')]",
+        "['" * 5000 + "]",
+    ],
 )
 def test_what_is_no_list_is_an_error_and_runs_nothing(text):
-    with pytest.raises(ValueError, match=r"list|plain value"):
+    with pytest.raises(ValueError, match=r"list|plain value|quotes"):
         printed_value(text)
 
 
