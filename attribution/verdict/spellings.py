@@ -193,6 +193,7 @@ def passage_spellings(parsed: ParsedAnswer, record: QARecord, matcher: ValueMatc
 _ASKER = r"(?:I|i|I['’]m|I['’]ve|[Mm]y|[Ww]e|[Ww]e['’](?:re|ve)|[Oo]ur)"
 _OF_THE_ASKER = re.compile(rf"\b{_ASKER}\b")
 _HIS_OWN = re.compile(rf"\b(?:[Mm]y|[Oo]ur)((?:[\s-]+(?!(?:{'|'.join(FUNCTION_WORDS)})\b)\w+){{1,4}})")
+_HALF_OF_DAY = re.compile(r"\d\s?[ap]\.?m\b", re.IGNORECASE)
 _SUPPOSES = re.compile(r"\b(?:think|believe|heard|read|assum\w+|guess|told|understand|suppos\w+|saw|seen|says?|said)\b")
 _READER = frozenset(["you", "your", "yours", "you're", "you've", "you’re", "you’ve"])
 
@@ -200,12 +201,12 @@ _READER = frozenset(["you", "your", "yours", "you're", "you've", "you’re", "yo
 def _told_of_himself(question: str) -> set[str]:
     """The stems of what an asker says of himself, but for what he only supposes or asks."""
     told = [match[1] for match in _HIS_OWN.finditer(question)]
-    told += [
-        sentence
-        for sentence in _SENTENCE.findall(question)
-        if not sentence.endswith("?") and _OF_THE_ASKER.search(sentence) and not _SUPPOSES.search(sentence)
-    ]
-    return {stem(word) for text in told for word in WORD_OR_MARK.findall(text) if carries_content(word)}
+    if _OF_THE_ASKER.search(question):
+        statements = (sentence for sentence in _SENTENCE.findall(question) if not sentence.endswith("?"))
+        told += [statement for statement in statements if not _SUPPOSES.search(statement)]
+    halves = ("a.m.", "p.m.") if any(map(_HALF_OF_DAY.search, told)) else ()
+    words = (*halves, *(word for text in told for word in WORD_OR_MARK.findall(text)))
+    return {stem(word) for word in words if carries_content(word)}
 
 
 class _Passages:

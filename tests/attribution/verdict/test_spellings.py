@@ -33,6 +33,7 @@ RETURNS = "You can return unused items within 30 days of delivery."
         ("My order arrived 12 days ago. Can I return it?", "Since your order arrived 12 days ago, you can return it.",
             ["order", "arrived", "12", "ago"]),
         ("Which bags may I take on my 13-hour flight?", "Your 13-hour flight qualifies.", ["13", "hour", "flight"]),
+        ("Can I fly to Oslo? It lands at 1:15 am.", "You land at 1:15 a.m.", ["1:15", "a.m."]),
         ("My order arrived 12 days ago.", "The order arrived 12 days ago.", []),
         ("Can I return it after 45 days?", "Yes, you can return it after 45 days.", []),
         ("I read that the mill dates from 1931.", "Yes, you are right: it dates from 1931.", []),
