@@ -466,7 +466,7 @@ class PassageContent:
         for kind, size in map(version, VERSION.findall(text) if _DIGITS_JOINED.search(text) else ()):
             readings[kind].add(size)
         if self.words.issuperset(_DAYS):
-            readings[Kind.DAYS_A_WEEK].add(Decimal(7))
+            readings[Kind.TIMES_A_WEEK].add(Decimal(7))
         return {kind: frozenset(sizes) for kind, sizes in readings.items()}
 
     @cached_property

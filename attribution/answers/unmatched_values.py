@@ -187,7 +187,9 @@ def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
                 yield AnswerValue(chars, months, is_time=True)
 
 
-_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.PERCENT))
+_AMOUNTS = frozenset(
+    (Kind.AMOUNT, Kind.COUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.PERCENT)
+)
 _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
 
@@ -208,9 +210,14 @@ def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_i
     is_measure = any(kind is Kind.AMOUNT_OF_MEASURE for kind, _ in readings)
     kinds = [Kind.AMOUNT]
     if is_measure:
-        kinds.append(Kind.OTHER_AMOUNT)
+        kinds += Kind.COUNT, Kind.OTHER_AMOUNT
     elif not any(kind in _DURATIONS for kind, _ in readings):
-        kinds += Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT
+        kinds += (
+            Kind.COUNT,
+            Kind.AMOUNT_OF_TIME,
+            Kind.AMOUNT_OF_MEASURE,
+            Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT,
+        )
     meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
     for kind, size in readings:
         if kind in _AMOUNTS:
@@ -266,8 +273,9 @@ def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
         elif shared or count is not None:
             shares = frozenset(reading for reading in phrase.readings if reading[0] is Kind.PERCENT)
             rounded = rounding(text, phrase.start, phrase.end, shared) if shared else _EXACT
+            about = min(Decimal(1), _MOST_ABOUT * (shared or 1))
             ranges = {
-                *_ranges(shares, *map(max, _ONE, rounded), is_in_percent=True),
+                *_ranges(shares, *map(max, (about, about), rounded), is_in_percent=True),
                 *_ranges(phrase.readings - shares, *_EXACT, is_in_percent=False),
             }
             is_value = shared or (count or 0) >= _FEWEST_COUNTED_IN_WORDS

@@ -283,7 +283,16 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
 
 
 _PLAIN_KINDS = frozenset(
-    (Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.TIMES, Kind.FOLD, Kind.CENTURY)
+    (
+        Kind.AMOUNT,
+        Kind.COUNT,
+        Kind.AMOUNT_OF_TIME,
+        Kind.AMOUNT_OF_MEASURE,
+        Kind.OTHER_AMOUNT,
+        Kind.TIMES,
+        Kind.FOLD,
+        Kind.CENTURY,
+    )
 )
 
 
