@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
     ANY_SCALE,
-    FUNCTION_WORDS,
     HALF_DAY,
     LONG_SCALES,
+    MONEY_BEFORE,
     NUMBER_WORDS,
     SCALE_WORD,
     SMALL_NUMBER_WORDS,
@@ -64,11 +64,9 @@ def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
 
 
 _MONEY = r"euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})"
+_MONEY_BEHIND = re.compile(rf"\s?({_MONEY})\b", re.IGNORECASE)
 _THINGS = r"people|men|women|children|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s"
-_COUNTED_BEHIND = re.compile(
-    rf"[\s-](?!(?:\w+[\s-]){{0,2}}{_TIME_UNIT})(?!(?:{'|'.join(FUNCTION_WORDS)})\b)(?:{_THINGS})(?<!ss)\b",
-    re.IGNORECASE,
-)
+_COUNTED_BEHIND = re.compile(rf"[\s-](?!(?:\w+[\s-]){{0,2}}{_TIME_UNIT})(?:{_THINGS})(?<!ss)\b", re.IGNORECASE)
 _HUNDREDTHS_BEHIND = re.compile(r"\s?(?:¢|cents?\b|pence\b|(?P<percent>basis[\s-]points?\b|bps?\b))", re.IGNORECASE)
 _PENCE_BEHIND = re.compile(r"\s?p\b(?!\.\s?m)")
 _FEWEST_NO_PENCE = 100
@@ -95,7 +93,7 @@ _BELOW_ZERO_BEHIND = re.compile(
 )
 _TEMPERATURES = frozenset(("celsius", "fahrenheit"))
 _METRES_BEHIND = re.compile(r"\s?m\s(?:long|wide|high|tall|deep|thick|across|above|below)\b")
-_MEASURED = {str(kind): Kind.AMOUNT_OF_MEASURE for kind in (Kind.AMOUNT, Kind.COUNT)}
+_BARE = frozenset((Kind.AMOUNT, Kind.COUNT))
 _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 """What begins nothing that says more about the number before it."""
 
@@ -109,7 +107,7 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
             measure = measured[number.start]
-            own = {(_MEASURED.get(kind, kind), size) for kind, size in readings}
+            own = {(Kind.AMOUNT_OF_MEASURE if kind in _BARE else kind, size) for kind, size in readings}
             is_open = number.scale and _METRES_BEHIND.match(text, number.digits_end) is None
             readings = own | readings if is_open else own  # "3.5m" may be millions
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
@@ -308,8 +306,16 @@ _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
 _LAST_MONTH, _OLDEST_FISCAL_YEAR = 12, 70
-_FOLDS = {"twice": 2, "doubled": 2, "doubling": 2, "twofold": 2, "thrice": 3, "tripled": 3, "tripling": 3}
-_FOLDS |= {"doubles": 2, "triples": 3, "quadruples": 4}
+_FOLDS: dict[str, int | str] = {
+    "twice": 2,
+    "doubled": 2,
+    "doubling": 2,
+    "twofold": 2,
+    "thrice": 3,
+    "tripled": 3,
+    "tripling": 3,
+}
+_FOLDS |= {"doubles": 2, "triples": 3, "quadruples": 4, "halved": "0.5", "halving": "0.5"}
 _FOLDS |= {"threefold": 3, "quadrupled": 4, "fourfold": 4, "fivefold": 5, "tenfold": 10}
 _TIME_HINTS = "sec|min|hour|hr|day|week|fortnight|month|year|yr|decade|centur"
 
@@ -329,6 +335,18 @@ def _phrase(hints: str, pattern: str, *, core: str = "") -> Callable[[_Read], _R
         return read
 
     return register
+
+
+def comparable(quantity: Quantity, text: str) -> Iterator[Reading]:
+    """What may be set off against another of its kind: lengths of time, measures, money and percentages."""
+    before = MONEY_BEFORE.search(text, max(quantity.start - 4, 0), quantity.start)
+    money = before or _MONEY_BEHIND.match(text, quantity.end)
+    sign = "%" if PERCENT_BEHIND.match(text, quantity.end) else money[1].lower()[:4] if money else ""
+    for kind, size in quantity.readings:
+        if kind in _BARE and sign:
+            yield sign, size
+        elif kind in (Kind.SECONDS, Kind.MONTHS) or not isinstance(kind, Kind):
+            yield kind, size
 
 
 def is_inexact(text: str, start: int) -> bool:
@@ -498,15 +516,23 @@ def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")
 def _fold(match: re.Match[str]) -> Iterator[Reading]:
-    """So many times; what has doubled has grown by 100%."""
     times = Decimal(_FOLDS[match[0].lower()])
     yield Kind.FOLD, times
-    yield (Kind.TIMES, times) if match[0].lower() in ("twice", "thrice") else (Kind.PERCENT, 100 * (times - 1))
+    if match[0].lower() in ("twice", "thrice"):
+        yield Kind.TIMES, times
 
 
-@_phrase("halved|halving", r"\bhalv(?:ed|ing)\b")
-def _halved(_: re.Match[str]) -> Iterator[Reading]:
-    yield Kind.PERCENT, Decimal(50)
+@_phrase(
+    "%|percent|per cent",
+    r"\b(?:(?P<up>r[io]ses?|risen|rising|gr[eo]w(?:s|n|ing)?|increas(?:es?|ed|ing)|climb(?:s|ed|ing)?|up)|f[ae]ll(?:s|en|ing)?"
+    r"|drop(?:s|ped|ping)?|(?:declin|decreas|reduc)(?:es?|ed|ing)|shr[aiu]nk(?:s|ing)?|cut(?:s|ting)?|down)"
+    r"\s(?:by\s)?(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
+    core=r"\d\s?(?:%|per)",
+)
+def _changed_by(match: re.Match[str]) -> Iterator[Reading]:
+    """What grows by 100% is twice as much."""
+    share = Decimal(match["share"]) / 100
+    yield Kind.FOLD, 1 + share if match["up"] else 1 - share
 
 
 @_phrase(
@@ -523,41 +549,31 @@ def _all_day(_: re.Match[str]) -> Iterator[Reading]:
     yield Kind.HOURS_A_DAY, Decimal(24)
 
 
-_A_WEEK = {
-    "hour": Decimal(168),
-    "day": Decimal(7),
-    "night": Decimal(7),
-    "week": Decimal(1),
-    "fortnight": Decimal("0.5"),
-}
-_A_YEAR = {
-    "month": Decimal(12),
-    "quarter": Decimal(4),
-    "half-year": Decimal(2),
-    "year": Decimal(1),
-    "annum": Decimal(1),
+_A_WEEK: dict[str, int | str] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "fortnight": "0.5"}
+_A_YEAR: dict[str, int | str] = {
+    "month": 12,
+    "quarter": 4,
+    "half-year": 2,
+    "semi-annual": 2,
+    "year": 1,
+    "annual": 1,
+    "annum": 1,
 }
 _PERIODS = "|".join(_A_WEEK | _A_YEAR)
-_REGULARLY = {
-    "hourly": "hour", "daily": "day", "nightly": "night", "weekly": "week", "fortnightly": "fortnight",
-    "monthly": "month", "quarterly": "quarter", "half-yearly": "half-year", "semi-annual": "half-year",
-    "semi-annually": "half-year", "yearly": "year", "annual": "year", "annually": "year",
-}  # fmt: skip
-_ADVERBS = "|".join(_REGULARLY)
 _HOW_OFTEN = rf"(?P<count>once|twice|thrice|{_FEW}(?=\s?x\b|[\s-](?:times|days?)\b))(?:\s?x|[\s-](?:times|days?))?\s"
 
 
-def _how_often(match: re.Match[str], period: str, step: Decimal) -> Reading:
+def _how_often(match: re.Match[str], step: Decimal) -> Reading:
     """So many times in so many periods."""
-    count = (match["count"] or "once").lower()
+    count, period = (match["count"] or "once").lower(), match["period"].lower()
     times = Decimal(1) if count == "once" else Decimal(_FOLDS.get(count) or _count_of(count))
-    kind, per = (Kind.TIMES_A_WEEK, _A_WEEK) if period in _A_WEEK else (Kind.TIMES_A_YEAR, _A_YEAR)
-    return kind, times * per[period] / step
+    kind, each = (Kind.TIMES_A_WEEK, _A_WEEK) if period in _A_WEEK else (Kind.TIMES_A_YEAR, _A_YEAR)
+    return kind, times * Decimal(each[period]) / step
 
 
-@_phrase("hourly|daily|nightly|weekly|monthly|quarterly|yearly|annual", rf"\b(?:{_HOW_OFTEN})?(?P<adverb>{_ADVERBS})\b")
+@_phrase(_PERIODS.replace("|", "ly|") + "|annual", rf"\b(?:{_HOW_OFTEN})?(?P<period>{_PERIODS})(?:ly|(?<=annual))\b")
 def _regularly(match: re.Match[str]) -> Iterator[Reading]:
-    yield _how_often(match, _REGULARLY[match["adverb"].lower()], Decimal(1))
+    yield _how_often(match, Decimal(1))
 
 
 @_phrase(
@@ -572,7 +588,7 @@ def _in_each_period(match: re.Match[str]) -> Iterator[Reading]:
         step = (match["step"] or "one").lower()
         size = Decimal(2) if step == "other" else _count_of(step)
         if size:
-            yield _how_often(match, match["period"].lower(), size)
+            yield _how_often(match, size)
 
 
 def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:

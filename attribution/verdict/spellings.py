@@ -68,6 +68,8 @@ _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONT
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
 _FOLDS = frozenset([Kind.FOLD, Kind.TIMES])
+_READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE}
+"""Kinds of phrases that say something else than the numbers in them."""
 _OF_SOMETHING = frozenset([Kind.COUNT, Kind.AMOUNT_OF_MEASURE])
 _PLAIN_AMOUNTS = _OF_SOMETHING | {Kind.AMOUNT, Kind.AMOUNT_OF_TIME}
 _ALIKE_LETTERS = 4
@@ -120,9 +122,9 @@ class _Written:
 def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -> tuple[CharRange, frozenset[str]]:
     """The range of a number with the sign, code or name of its unit, and what it may count."""
     kinds = {str(kind) for kind, _ in readings}
-    for whole, unit in ((_TIMES_OF_DAY, _DATE), (_HOW_OFTEN, _FREQUENCY)):
-        if not whole.isdisjoint(kinds):
-            return CharRange(start, end), frozenset([unit])
+    for sort, own in ((_TIMES_OF_DAY, _DATE), (_HOW_OFTEN, _FREQUENCY)):
+        if not sort.isdisjoint(kinds):
+            return CharRange(start, end), frozenset([own])
     before = MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
     behind = _MONEY_BEHIND.match(text, end)
     units = kinds - _KINDS  # "pounds" may be a weight
@@ -320,7 +322,7 @@ class _Spellings:
         taken = bytearray(len(self._answer))
         phrases = [*phrases_in(self._answer)]
         for phrase in phrases:
-            if not _HOW_OFTEN.isdisjoint(dict(phrase.readings)):
+            if not _READ_WHOLE.isdisjoint(dict(phrase.readings)):
                 elsewise = dict(self._phrase_elsewise(phrase))
                 yield from elsewise.items()
                 taken[phrase.start : phrase.end] = bytes([bool(elsewise)]) * (phrase.end - phrase.start)
@@ -334,6 +336,9 @@ class _Spellings:
                     yield from self._name_elsewise(value)
             elif value.chars in unmatched:
                 yield from self._nowhere(value.chars)
+            elif value.terms:
+                last = value.terms[-1].chars.of(self._answer)
+                yield from zip(self._words_of(value.chars), WORD_OR_MARK.findall(last), strict=False)
             else:
                 yield from self._value_elsewise(value)
         for phrase in phrases:
