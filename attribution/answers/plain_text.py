@@ -317,7 +317,6 @@ class Kind(StrEnum):
     TIMES_A_WEEK = "times a week"
     TIMES_A_YEAR = "times a year"
     """How often; what is counted by days or weeks and by months or years never meets."""
-    TIMES = "times"
     FOLD = "fold"
 
 

@@ -80,9 +80,7 @@ _CENTURIES = range(10, 22)
 _HUNDREDS = re.compile(r"1[0-8]00")
 _THE_BEFORE = re.compile(r"\bthe\s['’]?$", re.IGNORECASE)
 _OLDEST_DECADE = 20
-_TIMES_BEHIND = re.compile(
-    r"(?:\s?x\b|[\s-]times?\b(?P<often>\s(?:an?|per|each|every|daily|weekly|monthly|in)\b)?|-?fold\b)", re.IGNORECASE
-)
+_TIMES_BEHIND = re.compile(r"(?:\s?x\b|[\s-]times?\b|-?fold\b)", re.IGNORECASE)
 
 
 _MINUS_BEFORE = re.compile(  # the hyphen of a range is none
@@ -150,7 +148,7 @@ def _worth_elsewise(number: Number, text: str) -> Iterator[Reading]:
         if scale:
             yield Kind.OTHER_AMOUNT, amount * LONG_SCALES[scale["scale"].lower()]
         if often:
-            yield Kind.TIMES if often["often"] else Kind.FOLD, amount
+            yield Kind.FOLD, amount
     if number.is_decade and _HUNDREDS.fullmatch(digits):
         yield Kind.CENTURY, Decimal(int(digits) // 100 + 1)
     if len(digits) == 2 and digits.isdecimal():
@@ -306,17 +304,9 @@ _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
 _LAST_MONTH, _OLDEST_FISCAL_YEAR = 12, 70
-_FOLDS: dict[str, int | str] = {
-    "twice": 2,
-    "doubled": 2,
-    "doubling": 2,
-    "twofold": 2,
-    "thrice": 3,
-    "tripled": 3,
-    "tripling": 3,
-}
-_FOLDS |= {"doubles": 2, "triples": 3, "quadruples": 4, "halved": "0.5", "halving": "0.5"}
-_FOLDS |= {"threefold": 3, "quadrupled": 4, "fourfold": 4, "fivefold": 5, "tenfold": 10}
+_FOLDS = {"halved": 0.5, "halving": 0.5, "twice": 2, "doubled": 2, "doubling": 2, "doubles": 2, "twofold": 2}
+_FOLDS |= {"thrice": 3, "tripled": 3, "tripling": 3, "triples": 3, "threefold": 3, "quadrupled": 4, "fourfold": 4}
+_FOLDS |= {"fivefold": 5, "tenfold": 10}
 _TIME_HINTS = "sec|min|hour|hr|day|week|fortnight|month|year|yr|decade|centur"
 
 _Read: TypeAlias = Callable[[re.Match[str]], Iterator[Reading]]
@@ -516,16 +506,12 @@ def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")
 def _fold(match: re.Match[str]) -> Iterator[Reading]:
-    times = Decimal(_FOLDS[match[0].lower()])
-    yield Kind.FOLD, times
-    if match[0].lower() in ("twice", "thrice"):
-        yield Kind.TIMES, times
+    yield Kind.FOLD, Decimal(_FOLDS[match[0].lower()])
 
 
 @_phrase(
     "%|percent|per cent",
-    r"\b(?:(?P<up>r[io]ses?|risen|rising|gr[eo]w(?:s|n|ing)?|increas(?:es?|ed|ing)|climb(?:s|ed|ing)?|up)|f[ae]ll(?:s|en|ing)?"
-    r"|drop(?:s|ped|ping)?|(?:declin|decreas|reduc)(?:es?|ed|ing)|shr[aiu]nk(?:s|ing)?|cut(?:s|ting)?|down)"
+    r"\b(?:(?P<up>ris\w+|rose|gr[eo]w\w*|increas\w+|climb\w*|up)|f[ae]ll\w*|drop\w*|declin\w+|decreas\w+|reduc\w+|cut\w*|down)"
     r"\s(?:by\s)?(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
     core=r"\d\s?(?:%|per)",
 )
@@ -549,16 +535,8 @@ def _all_day(_: re.Match[str]) -> Iterator[Reading]:
     yield Kind.HOURS_A_DAY, Decimal(24)
 
 
-_A_WEEK: dict[str, int | str] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "fortnight": "0.5"}
-_A_YEAR: dict[str, int | str] = {
-    "month": 12,
-    "quarter": 4,
-    "half-year": 2,
-    "semi-annual": 2,
-    "year": 1,
-    "annual": 1,
-    "annum": 1,
-}
+_A_WEEK: dict[str, float] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "fortnight": 0.5}
+_A_YEAR: dict[str, float] = {"month": 12, "quarter": 4, "semi-annual": 2, "year": 1, "annual": 1, "annum": 1}
 _PERIODS = "|".join(_A_WEEK | _A_YEAR)
 _HOW_OFTEN = rf"(?P<count>once|twice|thrice|{_FEW}(?=\s?x\b|[\s-](?:times|days?)\b))(?:\s?x|[\s-](?:times|days?))?\s"
 

@@ -138,9 +138,7 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     return _with_terms(sorted(_with_conversions(values, numbers, text), key=lambda value: value.chars), text)
 
 
-_OPERATOR = re.compile(
-    r"(?:\s?[^\W\d_]{1,12}){0,2}\s?%?(?P<sign>\s?[×*·+]|\sx|\s[-–−](?=\s))\s?[$€£¥]?\s?", re.IGNORECASE
-)
+_OPERATOR = re.compile(r"(?:\s?[^\W\d_]{1,12}){0,2}\s?%?(?P<sign>\s?[×*·+]|\sx|\s[-–−](?=\s))\s?[$€£¥]?\s?")
 _EQUALS = re.compile(r"[^\d=(\n]{0,24}[=(]\s?[$€£¥]?\s?")
 _MOST_TERMS = 6
 
@@ -244,9 +242,7 @@ _AMOUNTS = frozenset(
     (Kind.AMOUNT, Kind.COUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.PERCENT)
 )
 _MORE_BEHIND = re.compile(
-    r"(?:\s?[^\W\d_]{1,12}|\s?%|\s?°[CF]|\s[^\W\d_]+\spoints?)?\s(?:more|less|fewer|(?!(?:over|under|after|other|water)\b)"
-    r"[a-z]{3,}er)\b",
-    re.IGNORECASE,
+    r"(?:\s?(?:[^\W\d_]{1,12}|%|°[CF])|\s\w+\spoints?)?\s(?:more|less|fewer|(?!over|under|after|other|water)[a-z]{3,}er)\b"
 )
 _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
@@ -273,12 +269,8 @@ def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_i
     if is_measure:
         kinds += Kind.COUNT, Kind.OTHER_AMOUNT
     elif not any(kind in _DURATIONS for kind, _ in readings):
-        kinds += (
-            Kind.COUNT,
-            Kind.AMOUNT_OF_TIME,
-            Kind.AMOUNT_OF_MEASURE,
-            Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT,
-        )
+        kinds += Kind.COUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE
+        kinds.append(Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT)
     meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
     for kind, size in readings:
         if kind in _AMOUNTS:
@@ -463,15 +455,6 @@ def _counts_own_list(number: Number, text: str, item_lines: Sequence[int]) -> bo
 Value: TypeAlias = AnswerValue | AnswerName
 
 
-def _moved(value: Value, positions: Sequence[int]) -> Value:
-    """The value at the place that its code points have in another text."""
-    chars = CharRange(positions[value.chars.char_start], positions[value.chars.char_end - 1] + 1)
-    if isinstance(value, AnswerName):
-        return replace(value, chars=chars)
-    terms = [replace(term, chars=_moved(term, positions).chars) for term in value.terms]
-    return replace(value, chars=chars, terms=tuple(terms))
-
-
 class ValueMatcher:
     """Finds the unmatched values of one answer's spans; what a passage repeats is decided once."""
 
@@ -484,7 +467,8 @@ class ValueMatcher:
             moved = replace(parsed, words=tuple(words))
         values: list[Value] = [*answer_values(moved, joined, text), *answer_names(moved, text)]
         if moved is not parsed:
-            values = [_moved(value, positions) for value in values]
+            spans = [(positions[value.chars.char_start], positions[value.chars.char_end - 1] + 1) for value in values]
+            values = [replace(value, chars=CharRange(*span)) for value, span in zip(values, spans, strict=True)]
         self._answer = answer
         self._all_values = sorted(values, key=lambda value: value.chars)
         self._parts: dict[tuple[int, int], frozenset[int]] = {}

@@ -67,7 +67,6 @@ _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
-_FOLDS = frozenset([Kind.FOLD, Kind.TIMES])
 _READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE}
 """Kinds of phrases that say something else than the numbers in them."""
 _OF_SOMETHING = frozenset([Kind.COUNT, Kind.AMOUNT_OF_MEASURE])
@@ -122,9 +121,8 @@ class _Written:
 def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -> tuple[CharRange, frozenset[str]]:
     """The range of a number with the sign, code or name of its unit, and what it may count."""
     kinds = {str(kind) for kind, _ in readings}
-    for sort, own in ((_TIMES_OF_DAY, _DATE), (_HOW_OFTEN, _FREQUENCY)):
-        if not sort.isdisjoint(kinds):
-            return CharRange(start, end), frozenset([own])
+    if Kind.PERHAPS_MINUTE in kinds or not _HOW_OFTEN.isdisjoint(kinds):
+        return CharRange(start, end), frozenset([_DATE if Kind.PERHAPS_MINUTE in kinds else _FREQUENCY])
     before = MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
     behind = _MONEY_BEHIND.match(text, end)
     units = kinds - _KINDS  # "pounds" may be a weight
@@ -140,7 +138,7 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
     percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, after), unit_at(text, after)
     if percent or (not units and Kind.PERCENT in kinds and kinds.isdisjoint(_LENGTHS)):
         units.add(_PERCENT)
-    if not _FOLDS.isdisjoint(kinds):
+    if Kind.FOLD in kinds:
         units.add(_FOLD)
     if time or not _LENGTHS.isdisjoint(kinds):
         units.add(_TIME)
@@ -322,10 +320,10 @@ class _Spellings:
         taken = bytearray(len(self._answer))
         phrases = [*phrases_in(self._answer)]
         for phrase in phrases:
-            if not _READ_WHOLE.isdisjoint(dict(phrase.readings)):
-                elsewise = dict(self._phrase_elsewise(phrase))
+            is_read_whole = not _READ_WHOLE.isdisjoint(dict(phrase.readings))
+            if elsewise := dict(self._phrase_elsewise(phrase) if is_read_whole else ()):
                 yield from elsewise.items()
-                taken[phrase.start : phrase.end] = bytes([bool(elsewise)]) * (phrase.end - phrase.start)
+                taken[phrase.start : phrase.end] = b"\1" * (phrase.end - phrase.start)
         for value in self._matcher.values_in(everything):
             start, end = value.chars.char_start, value.chars.char_end
             if any(taken[start:end]):
@@ -337,8 +335,8 @@ class _Spellings:
             elif value.chars in unmatched:
                 yield from self._nowhere(value.chars)
             elif value.terms:
-                last = value.terms[-1].chars.of(self._answer)
-                yield from zip(self._words_of(value.chars), WORD_OR_MARK.findall(last), strict=False)
+                for place, text, _ in islice(self._passages.values(value.terms[-1].parts), 1):
+                    yield from self._aligned(value.chars, place.chars.of(text))
             else:
                 yield from self._value_elsewise(value)
         for phrase in phrases:

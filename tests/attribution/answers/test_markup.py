@@ -141,6 +141,11 @@ def test_table_rows_and_lines_of_fenced_code_are_blocks():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("rule", ["|---|---|\r", "> |---|---|"])
+def test_the_rule_of_a_table_is_no_text(rule):
+    assert hide_markup(f"| a | b |\n{rule}\n| c | d |").split() == [*"abcd"]
+
+
 def test_html_paragraphs_and_lines_with_a_key_are_blocks():
     assert texts("<p>One</p><p>Two") == ["<p>", "One</p>", "<p>", "Two"]
     assert texts("Monday: eight\n\tFriday: nine") == ["Monday: eight", "Friday: nine"]
@@ -187,6 +192,7 @@ def test_empty_values_are_no_parts():
             "| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
             [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")],
         ),
+        ("> | Kettle | Holds |\n> |---|---|\n> | Brisk | 1.7 l |", [("1.7 l", "Brisk", "Holds")]),
         ("Kettle\tHolds\nBrisk\tplenty", [("plenty", "Brisk"), ("Holds", "Kettle")]),
         (
             '{"holds": "1.7 l", "colours": ["red", "blue"]}',
