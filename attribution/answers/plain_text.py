@@ -168,15 +168,12 @@ _AND = (
     rf"|(?:{'|'.join(f'(?<={scale})' for scale in SCALES if scale != 'hundred')})"
     rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{SCALE_WORD})\b))(?!{SCALE_WORD})"
 )
-_ORDINAL = rf"(?:{'|'.join((*ORDINAL_WORDS, *(f'{name[:-1]}ieth' for name in _TENS)))})"
-_CARDINAL = rf"(?:{'|'.join(sorted((*_SMALL, *_TENS, *SCALES), key=len, reverse=True))})"
-_AFTER_TENS_OR_SCALE = "|".join(f"(?<={ending})" for ending in ("ty", *SCALES))
+_NOT_ORDINAL = r"(?<!th)(?<!st)(?<!rd)(?<!econd)"
+"""An ordinal ends a number in words: "first six" are two."""
 _WORDED_NUMBER = re.compile(
-    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ORDINAL}|{_CARDINAL}(?:(?:{_AND}|[\s-]+){_CARDINAL})*"
-    rf"(?:(?:{_AFTER_TENS_OR_SCALE})(?:{_AND}|[\s-]+){_ORDINAL})?)\b",
+    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:{_NOT_ORDINAL}(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
     re.IGNORECASE,
 )
-"""An ordinal stands alone or ends a number: "first six" are two."""
 ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
 SLASHED_DATE = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:19|20)\d\d(?![\d/])")

@@ -285,7 +285,6 @@ _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten
 _NUMBER_GOES_ON = rf"[.,:'’]\d|\s?%|\s?-?{ANY_SCALE}"
 """What says that the digits before it are not a whole count: "5,000", "5.2", "5 million", "5%"."""
 _DETERMINER = r"(?:the|its|their|his|her|our|these|those|all)\s"
-_FEWEST_WHOLE = 10
 _AMONG = rf"(?:(?:in|out\sof)\s(?:every\s)?|of\s{_DETERMINER})"
 _FEW = rf"(?:\d{{1,3}}|an?|{'|'.join(SMALL_NUMBER_WORDS)})"
 _PART_NAMES = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
@@ -523,8 +522,8 @@ def _changed_by(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase(
     "full",
-    r"\b(?:full(?=\s(?:pay|salary|wages?|prices?|refunds?|amounts?|costs?|fees?|fares?|deposits?|reimbursement|compensation"
-    r"|coverage|value)\b)|fully(?=\s(?:paid|refund|reimburs|cover|funded|vested|charged))|in\sfull\b)",
+    r"\b(?:full(?=\s(?:pay|salary|wages?|prices?|refunds?|amounts?|costs?|fees?|fares?|deposits?|coverage|value)\b)"
+    r"|fully(?=\s(?:paid|refund|reimburs|cover|funded))|in\sfull\b)",
 )
 def _in_full(_: re.Match[str]) -> Iterator[Reading]:
     yield Kind.PERCENT, Decimal(100)
@@ -538,35 +537,23 @@ def _all_day(_: re.Match[str]) -> Iterator[Reading]:
 _A_WEEK: dict[str, float] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "fortnight": 0.5}
 _A_YEAR: dict[str, float] = {"month": 12, "quarter": 4, "semi-annual": 2, "year": 1, "annual": 1, "annum": 1}
 _PERIODS = "|".join(_A_WEEK | _A_YEAR)
-_HOW_OFTEN = rf"(?P<count>once|twice|thrice|{_FEW}(?=\s?x\b|[\s-](?:times|days?)\b))(?:\s?x|[\s-](?:times|days?))?\s"
-
-
-def _how_often(match: re.Match[str], step: Decimal) -> Reading:
-    """So many times in so many periods."""
-    count, period = (match["count"] or "once").lower(), match["period"].lower()
-    times = Decimal(1) if count == "once" else Decimal(_FOLDS.get(count) or _count_of(count))
-    kind, each = (Kind.TIMES_A_WEEK, _A_WEEK) if period in _A_WEEK else (Kind.TIMES_A_YEAR, _A_YEAR)
-    return kind, times * Decimal(each[period]) / step
-
-
-@_phrase(_PERIODS.replace("|", "ly|") + "|annual", rf"\b(?:{_HOW_OFTEN})?(?P<period>{_PERIODS})(?:ly|(?<=annual))\b")
-def _regularly(match: re.Match[str]) -> Iterator[Reading]:
-    yield _how_often(match, Decimal(1))
+_EACH = r"(?P<each>every|each|per|an?)\s"
 
 
 @_phrase(
-    "every |each |per |once a|twice a|thrice a|times a|days a",
-    rf"\b(?:{_HOW_OFTEN}(?:in\s)?)?(?P<each>every|each|per|an?)\s(?:(?P<step>other|second|{_FEW})[\s-])?"
-    rf"(?P<period>{_PERIODS})s?\b",
-    core=rf"(?:every|each|per|a|an)\s(?:\w+[\s-])?(?:{_PERIODS})",
+    "ly|annual|every |each |per |once|twice|thrice|times|days",
+    rf"\b(?:(?P<count>once|twice|thrice|{_FEW}(?=\s?x\b|[\s-](?:times|days?)\b))(?:\s?x|[\s-](?:times|days?))?\s(?:in\s)?)?"
+    rf"(?:{_EACH}(?:(?P<step>other|second|{_FEW})[\s-])?(?=(?:{_PERIODS})s?\b))?(?P<period>{_PERIODS})(?:(?P<ly>ly|(?<=annual))|s)?\b",
+    core=rf"(?:{_PERIODS})(?:ly|(?<=annual))\b|(?:every|each|per|an?)\s(?:\w+[\s-])?(?:{_PERIODS})",
 )
-def _in_each_period(match: re.Match[str]) -> Iterator[Reading]:
-    """ "Every three months", "twice a week"; "a week" alone says how long."""
-    if match["count"] or not match["each"].lower().startswith("a"):
-        step = (match["step"] or "one").lower()
-        size = Decimal(2) if step == "other" else _count_of(step)
-        if size:
-            yield _how_often(match, size)
+def _how_often(match: re.Match[str]) -> Iterator[Reading]:
+    """So many times in so many periods: "every three months", "twice a week"; "a week" alone says how long."""
+    count, each, step, period = ((match[name] or "").lower() for name in ("count", "each", "step", "period"))
+    if match["ly"] is not None or (each and (count or not each.startswith("a"))):
+        times = Decimal(_FOLDS[count]) if count in _FOLDS else _count_of(count) or Decimal(1)
+        periods = Decimal(2) if step == "other" else _count_of(step) or Decimal(1)
+        kind, size = (Kind.TIMES_A_WEEK, _A_WEEK[period]) if period in _A_WEEK else (Kind.TIMES_A_YEAR, _A_YEAR[period])
+        yield kind, times * Decimal(size) / periods
 
 
 def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:
@@ -576,9 +563,8 @@ def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:
 
 
 def _percent(share: Decimal) -> Iterator[Reading]:
-    """A share in percent, rounded and cut to a whole number, and to one digit and two that say something."""
-    digits = (Decimal(1).scaleb(share.adjusted() - place) for place in (0, 1) if share < _FEWEST_WHOLE)
-    sizes = {share // 1, *(share.quantize(digit) for digit in (Decimal(1), *digits))}
+    """A share in percent, cut to a whole number and rounded to up to three digits behind the point."""
+    sizes = {share // 1, *(share.quantize(Decimal(1).scaleb(-places)) for places in range(4))}
     yield from ((Kind.PERCENT, size) for size in sizes if size)
 
 

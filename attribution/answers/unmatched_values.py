@@ -154,17 +154,18 @@ def _with_terms(values: Sequence[AnswerValue], text: str) -> tuple[AnswerValue, 
         terms = values[start : end + 1]
         for result, joint in ((end + 1, end), (start - 1, start - 1)) if 1 < len(terms) <= _MOST_TERMS else ():
             is_result = 0 <= joint < len(joints) and _EQUALS.fullmatch(joints[joint])
-            if is_result and _is_worked_out(values[result], terms, signs[start:end], text):
+            if is_result and _is_worked_out(values[result], terms, signs[start:end]):
                 worked[result] = replace(values[result], terms=tuple(terms))
         start = end + 1
     return tuple(worked)
 
 
-def _is_worked_out(value: AnswerValue, terms: Sequence[AnswerValue], signs: Sequence[str], text: str) -> bool:
+def _is_worked_out(value: AnswerValue, terms: Sequence[AnswerValue], signs: Sequence[str]) -> bool:
     """Whether a value is what its terms make, but for its last digit; products go before sums."""
-    for result, *amounts in product(*(_amounts(one, text) for one in (value, *terms))):
+    parts = (part for one in (value, *terms) for part in one.parts[:1])
+    for result, *amounts in product(*([least for kind, least, _ in part if kind == Kind.AMOUNT] for part in parts)):
         sums = amounts[:1]
-        for sign, amount in zip(signs, amounts[1:], strict=True):
+        for sign, amount in zip(signs, amounts[1:], strict=False):
             if sign in "+-–−":
                 sums.append(amount if sign == "+" else -amount)
             else:
@@ -172,13 +173,6 @@ def _is_worked_out(value: AnswerValue, terms: Sequence[AnswerValue], signs: Sequ
         if abs(sum(sums) - result) <= Decimal(1).scaleb(int(result.as_tuple().exponent)) / 2:
             return True
     return False
-
-
-def _amounts(value: AnswerValue, text: str) -> set[Decimal]:
-    """What a number may amount to; nothing for dates and times of day."""
-    part = value.parts[0] if len(value.parts) == 1 and not value.is_time else frozenset()
-    per = 100 if PERCENT_BEHIND.match(text, value.chars.char_end) else 1
-    return {(least + most) / 2 / per for kind, least, most in part if kind == Kind.AMOUNT}
 
 
 def _with_conversions(values: Sequence[AnswerValue], numbers: Sequence[Number], text: str) -> list[AnswerValue]:

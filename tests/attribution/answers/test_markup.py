@@ -135,15 +135,10 @@ def test_items_that_begin_with_a_sign_are_blocks():
 
 
 def test_table_rows_and_lines_of_fenced_code_are_blocks():
-    answer = "| a | b |\n|:--|--:|\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
+    answer = "| a | b |\r\n|:--|--:|\r\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
         "a b", "c d", "End", "run x", "run y",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("rule", ["|---|---|\r", "> |---|---|"])
-def test_the_rule_of_a_table_is_no_text(rule):
-    assert hide_markup(f"| a | b |\n{rule}\n| c | d |").split() == [*"abcd"]
 
 
 def test_html_paragraphs_and_lines_with_a_key_are_blocks():
