@@ -7,13 +7,14 @@ of initials, in one of the passages that it is held against.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.markup import range_overlapping
@@ -37,7 +38,7 @@ from attribeam.attribution.answers.plain_text import (
     plain_text,
     remembered,
 )
-from attribeam.attribution.answers.quantities import PERCENT_BEHIND, number_quantities, phrases_in
+from attribeam.attribution.answers.quantities import PERCENT_BEHIND, comparable, number_quantities, phrases_in
 from attribeam.schemas import CharRange, Passage
 
 Phrase = tuple[str, ...]
@@ -401,6 +402,10 @@ SMALL_WORDS = frozenset({"of", "the", "and", "for", "de", "&"})
 
 SHARED = "%"
 """What a share counts."""
+DIFFERENCE = "difference in "
+"""What the kind of a difference begins with."""
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
+_MOST_COMPARED = 8
 
 
 class PassageContent:
@@ -431,7 +436,9 @@ class PassageContent:
         return words
 
     def sizes(self, kind: str) -> frozenset[Decimal]:
-        """All sizes of the readings of one kind."""
+        """All sizes of the readings of one kind, or the differences of two of them in one sentence."""
+        if kind.startswith(DIFFERENCE):
+            return self._differences.get(kind.removeprefix(DIFFERENCE), frozenset())
         return (self._dates if kind in _KINDS_OF_DATES else self._readings).get(kind, frozenset())
 
     def repeats(self, part: Collection[Range]) -> bool:
@@ -466,8 +473,21 @@ class PassageContent:
         for kind, size in map(version, VERSION.findall(text) if _DIGITS_JOINED.search(text) else ()):
             readings[kind].add(size)
         if self.words.issuperset(_DAYS):
-            readings[Kind.DAYS_A_WEEK].add(Decimal(7))
+            readings[Kind.TIMES_A_WEEK].add(Decimal(7))
         return {kind: frozenset(sizes) for kind, sizes in readings.items()}
+
+    @cached_property
+    def _differences(self) -> dict[str, frozenset[Decimal]]:
+        ends = [end.start() for end in _SENTENCE_END.finditer(self.plain)]
+        compared: defaultdict[tuple[int, str], set[Decimal]] = defaultdict(set)
+        for quantity in number_quantities(self._numbers, self.plain):
+            for kind, size in comparable(quantity, self.plain):
+                compared[bisect_left(ends, quantity.start), kind].add(size)
+        differences: defaultdict[str, frozenset[Decimal]] = defaultdict(frozenset)
+        for (_, kind), sizes in compared.items():
+            if len(sizes) <= _MOST_COMPARED:
+                differences[kind] |= {abs(one - other) for one, other in combinations(sizes, 2)}
+        return differences
 
     @cached_property
     def _dates(self) -> dict[str, frozenset[Decimal]]:

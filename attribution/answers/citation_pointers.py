@@ -51,8 +51,6 @@ SOURCE = (
 """A noun phrase that names the sources of an answer; for lower case or ``re.IGNORECASE``."""
 
 _REFERENCE = re.compile(rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))", re.IGNORECASE)
-_REFERENCE_NUMBERS = re.compile(r"(\d{1,3})(?:\s*[–-]\s*(\d{1,3}))?")
-_MOST_REFERENCES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +75,7 @@ def passage_references(answer: str, passages: Sequence[Passage]) -> tuple[Passag
         if ordinal in _ORDINALS:
             numbers = [_ORDINALS.index(ordinal) + 1]
         elif ordinal != "last":
-            for first, last in _REFERENCE_NUMBERS.findall(match.group()):
-                start, end = int(first), int(last or first)
-                numbers += range(start, min(end, start + _MOST_REFERENCES) + 1)
+            numbers += _numbers(match.group())
         named.append((CharRange(*match.span()), numbers, not ordinal))
     by_id = names.are_ids([number for _, numbers, may_be_id in named if may_be_id for number in numbers])
     return tuple(

@@ -27,7 +27,8 @@ _HTML_TAG_OR_COMMENT = re.compile(_HTML_TAG.pattern + r"|<!--.*?-->", re.DOTALL)
 _HTML_ENTITY = re.compile(r"&(?:[a-z]{2,6}|#\d{1,6}|#x[0-9a-fA-F]{1,6});")
 _LINK_END = re.compile(r"\]\([^()\s]*\)")
 _LINK_START = re.compile(r"!?\[(?=[^\[\]\n]*\]\([^()\s]*\))")
-_TABLE_RULE = re.compile(r"^[ \t]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?$", re.MULTILINE)
+_RULE_ROW = re.compile(r"[ \t>]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?\r?")
+_TABLE_RULE = re.compile(rf"^{_RULE_ROW.pattern}$", re.MULTILINE)
 _MARKS = re.compile(
     r"^[ \t]*(?:[-*+•‣▪][ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+|>+[ \t]*|(?:[-*_][ \t]*){3,}$|={3,}[ \t]*$"
     r"|(?:```|~~~)\w*[ \t]*$)+|[*`]+|~~|__+|\|",
@@ -327,8 +328,7 @@ class StructuredText:
 _Parts = list[tuple[CharRange, ClaimKind, tuple[CharRange, ...]]]
 
 _LINE = re.compile(r"[^\n]+")
-_RULE_ROW = re.compile(r"[ \t>]*\|?(?:[ \t]*:?-{2,}:?[ \t]*\|)+[ \t]*(?::?-{2,}:?[ \t]*)?\r?")
-_CELL_BEFORE_BAR = re.compile(r"(?P<cell>(?:\\.|`[^`\n]*`|[^|\n\\])+)")
+_CELL_BEFORE_BAR = re.compile(r"(?:^[ \t]*(?:>[ \t]*)+)?+(?P<cell>(?:\\.|`[^`\n]*`|[^|\n\\])+)", re.MULTILINE)
 _CELL_BEFORE_TAB = re.compile(r"(?P<cell>[^\t\n]+)")
 _CELL_BEFORE_COMMA = re.compile(r"(?P<cell>(?<=\")[^\"\n]*(?=\")|[^,\n\"]+)")
 _COMMA = re.compile(r",(?=(?:[^\"\n]*\"[^\"\n]*\"){0,50}[^\"\n]*$)|\"", re.MULTILINE)

@@ -168,8 +168,11 @@ _AND = (
     rf"|(?:{'|'.join(f'(?<={scale})' for scale in SCALES if scale != 'hundred')})"
     rf"\s+and\s+(?!{_LESS_THAN_HUNDRED}[\s-]+(?:{SCALE_WORD})\b))(?!{SCALE_WORD})"
 )
+_NOT_ORDINAL = r"(?<!th)(?<!st)(?<!rd)(?<!econd)"
+"""An ordinal ends a number in words: "first six" are two."""
 _WORDED_NUMBER = re.compile(
-    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b", re.IGNORECASE
+    rf"(?<!\d)(?<!\d[\s-])\b(?:{_ANY_NUMBER_WORD})(?:{_NOT_ORDINAL}(?:{_AND}|[\s-]+)(?:{_ANY_NUMBER_WORD}))*\b",
+    re.IGNORECASE,
 )
 ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
@@ -292,6 +295,8 @@ class Kind(StrEnum):
     """One that a unit of time follows."""
     AMOUNT_OF_MEASURE = "amount of measure"
     """One that another unit follows: "20 mg"."""
+    COUNT = "count"
+    """One that counts what is no unit: "two chairs"."""
     OTHER_AMOUNT = "other amount"
     """One that is not written as one plain number: "a dozen", "60 cents"."""
     PERCENT = "percent"
@@ -305,8 +310,10 @@ class Kind(StrEnum):
     PERHAPS_MINUTE = "perhaps a minute of the day"
     MONTH = "month"
     CENTURY = "century"
-    DAYS_A_WEEK = "days a week"
-    TIMES = "times"
+    HOURS_A_DAY = "hours a day"
+    TIMES_A_WEEK = "times a week"
+    TIMES_A_YEAR = "times a year"
+    """How often; what is counted by days or weeks and by months or years never meets."""
     FOLD = "fold"
 
 

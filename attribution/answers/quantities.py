@@ -17,6 +17,7 @@ from attribeam.attribution.answers.plain_text import (
     ANY_SCALE,
     HALF_DAY,
     LONG_SCALES,
+    MONEY_BEFORE,
     NUMBER_WORDS,
     SCALE_WORD,
     SMALL_NUMBER_WORDS,
@@ -62,6 +63,10 @@ def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
         yield from (days for days, months in _IN_OTHER_UNITS if months == duration)
 
 
+_MONEY = r"euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})"
+_MONEY_BEHIND = re.compile(rf"\s?({_MONEY})\b", re.IGNORECASE)
+_THINGS = r"people|men|women|children|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s"
+_COUNTED_BEHIND = re.compile(rf"[\s-](?!(?:\w+[\s-]){{0,2}}{_TIME_UNIT})(?:{_THINGS})(?<!ss)\b", re.IGNORECASE)
 _HUNDREDTHS_BEHIND = re.compile(r"\s?(?:¢|cents?\b|pence\b|(?P<percent>basis[\s-]points?\b|bps?\b))", re.IGNORECASE)
 _PENCE_BEHIND = re.compile(r"\s?p\b(?!\.\s?m)")
 _FEWEST_NO_PENCE = 100
@@ -75,10 +80,7 @@ _CENTURIES = range(10, 22)
 _HUNDREDS = re.compile(r"1[0-8]00")
 _THE_BEFORE = re.compile(r"\bthe\s['’]?$", re.IGNORECASE)
 _OLDEST_DECADE = 20
-_DAYS_A_WEEK_BEHIND = re.compile(r"[\s-]days?[\s-](?:a|per|each|every)[\s-]week", re.IGNORECASE)
-_TIMES_BEHIND = re.compile(
-    r"(?:\s?x\b|[\s-]times?\b(?P<often>\s(?:an?|per|each|every|daily|weekly|monthly|in)\b)?|-?fold\b)", re.IGNORECASE
-)
+_TIMES_BEHIND = re.compile(r"(?:\s?x\b|[\s-]times?\b|-?fold\b)", re.IGNORECASE)
 
 
 _MINUS_BEFORE = re.compile(  # the hyphen of a range is none
@@ -89,6 +91,7 @@ _BELOW_ZERO_BEHIND = re.compile(
 )
 _TEMPERATURES = frozenset(("celsius", "fahrenheit"))
 _METRES_BEHIND = re.compile(r"\s?m\s(?:long|wide|high|tall|deep|thick|across|above|below)\b")
+_BARE = frozenset((Kind.AMOUNT, Kind.COUNT))
 _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 """What begins nothing that says more about the number before it."""
 
@@ -102,7 +105,7 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
         if number.start in measured:
             measure = measured[number.start]
-            own = {(Kind.AMOUNT_OF_MEASURE if kind is Kind.AMOUNT else kind, size) for kind, size in readings}
+            own = {(Kind.AMOUNT_OF_MEASURE if kind in _BARE else kind, size) for kind, size in readings}
             is_open = number.scale and _METRES_BEHIND.match(text, number.digits_end) is None
             readings = own | readings if is_open else own  # "3.5m" may be millions
             readings |= {(measure.dimension, amount * measure.size) for amount in number.amounts}
@@ -120,8 +123,9 @@ def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
     more = _part_of(part[1]) if part else Decimal(0)
     unit = TIME_UNIT_BEHIND.match(text, part.end() if part else number.end)
     unit = unit or _TIME_UNIT_OF_RANGE.match(text, number.end)
+    counts = not part and _COUNTED_BEHIND.match(text, number.end) is not None
     for amount in number.amounts:
-        yield Kind.AMOUNT if part or unit is None else Kind.AMOUNT_OF_TIME, amount
+        yield Kind.AMOUNT_OF_TIME if unit and not part else Kind.COUNT if counts else Kind.AMOUNT, amount
         if part:
             yield Kind.AMOUNT_OF_TIME, amount + more
         if part and _MEASURE_UNIT.match(text, part.end()):
@@ -136,7 +140,6 @@ def _worth_elsewise(number: Number, text: str) -> Iterator[Reading]:
     hundredths = _HUNDREDTHS_BEHIND.match(text, end)
     scale = None if number.scale or not digits else _SCALE_OF_RANGE.match(text, end)
     often = _TIMES_BEHIND.match(text, end)
-    is_in_days = _DAYS_A_WEEK_BEHIND.match(text, end) is not None
     for amount in number.amounts:
         if hundredths or (_PENCE_BEHIND.match(text, end) and amount < _FEWEST_NO_PENCE):
             yield Kind.OTHER_AMOUNT, amount / 100
@@ -145,9 +148,7 @@ def _worth_elsewise(number: Number, text: str) -> Iterator[Reading]:
         if scale:
             yield Kind.OTHER_AMOUNT, amount * LONG_SCALES[scale["scale"].lower()]
         if often:
-            yield Kind.TIMES if often["often"] else Kind.FOLD, amount
-        if is_in_days:
-            yield Kind.DAYS_A_WEEK, amount
+            yield Kind.FOLD, amount
     if number.is_decade and _HUNDREDS.fullmatch(digits):
         yield Kind.CENTURY, Decimal(int(digits) // 100 + 1)
     if len(digits) == 2 and digits.isdecimal():
@@ -167,10 +168,6 @@ def _half_of_last_digit(number: Number) -> Decimal:
     return number.amounts[0] / written * Decimal(10) ** int(exponent) / 2 if written else Decimal(0)
 
 
-_COUNTED_BEHIND = (
-    r"(?!\s(?:euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})|people|men|women|children"
-    r"|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s)\b)"
-)
 _MEASURE_UNITS = {
     "fahrenheit": r"1=(?:°\s?|degrees?\s)(?:f|fahrenheit)|fahrenheit|(?-i:F)",
     "celsius": r"1=(?:°\s?|degrees?\s)(?:c|celsius|centigrade)|celsius|(?-i:C)",
@@ -178,7 +175,7 @@ _MEASURE_UNITS = {
         1=km/h|kmh|kph|kms?\s(?:per|an)\shour|kilomet(?:er|re)s\s(?:per|an)\shour""",
     "length": rf"""1609.344=miles?|mi 1000=kilomet(?:er|re)s?|kms? 0.3048=feet|foot|ft 0.9144=yards?|yds?
         0.0254=inch(?:es)?|in(?!\s+(?!(?:wide|long|high|tall|deep|thick|across|by|x)\b)\w) 0.001=millimet(?:er|re)s?|mm
-        0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m{_COUNTED_BEHIND}""",
+        0.01=centimet(?:er|re)s?|cm 1=met(?:er|re)s?|m(?!\s(?:{_MONEY}|{_THINGS})\b)""",
     "mass": r"""453.59237=pounds?|lbs? 28.349523=ounces?|oz 1000=kilograms?|kilos?|kgs? 1=grams?|g
         0.001=milligrams?|mg 1000000=tonnes?""",
     "volume": r"""3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
@@ -283,6 +280,7 @@ def _agree(first: Measure, second: Measure) -> bool:
     )
 
 
+_LARGE_COUNT = r"(?:\d{1,3}(?:,\d{3})+|1000+|\d{3}|an?\s(?:thousand|million))"
 _SMALL_COUNT = r"(?:\d{1,2}|100|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|a\s+hundred)"
 _NUMBER_GOES_ON = rf"[.,:'’]\d|\s?%|\s?-?{ANY_SCALE}"
 """What says that the digits before it are not a whole count: "5,000", "5.2", "5 million", "5%"."""
@@ -305,8 +303,9 @@ _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
 _LAST_MONTH, _OLDEST_FISCAL_YEAR = 12, 70
-_FOLDS = {"twice": 2, "doubled": 2, "doubling": 2, "twofold": 2, "thrice": 3, "tripled": 3, "tripling": 3}
-_FOLDS |= {"threefold": 3, "quadrupled": 4, "fourfold": 4, "fivefold": 5, "tenfold": 10}
+_FOLDS = {"halved": 0.5, "halving": 0.5, "twice": 2, "doubled": 2, "doubling": 2, "doubles": 2, "twofold": 2}
+_FOLDS |= {"thrice": 3, "tripled": 3, "tripling": 3, "triples": 3, "threefold": 3, "quadrupled": 4, "fourfold": 4}
+_FOLDS |= {"fivefold": 5, "tenfold": 10}
 _TIME_HINTS = "sec|min|hour|hr|day|week|fortnight|month|year|yr|decade|centur"
 
 _Read: TypeAlias = Callable[[re.Match[str]], Iterator[Reading]]
@@ -325,6 +324,18 @@ def _phrase(hints: str, pattern: str, *, core: str = "") -> Callable[[_Read], _R
         return read
 
     return register
+
+
+def comparable(quantity: Quantity, text: str) -> Iterator[Reading]:
+    """What may be set off against another of its kind: lengths of time, measures, money and percentages."""
+    before = MONEY_BEFORE.search(text, max(quantity.start - 4, 0), quantity.start)
+    money = before or _MONEY_BEHIND.match(text, quantity.end)
+    sign = "%" if PERCENT_BEHIND.match(text, quantity.end) else money[1].lower()[:4] if money else ""
+    for kind, size in quantity.readings:
+        if kind in _BARE and sign:
+            yield sign, size
+        elif kind in (Kind.SECONDS, Kind.MONTHS) or not isinstance(kind, Kind):
+            yield kind, size
 
 
 def is_inexact(text: str, start: int) -> bool:
@@ -412,9 +423,9 @@ def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase(
     " in | of ",
-    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s{_AMONG}({_SMALL_COUNT})\b"
+    rf"\b({_SMALL_COUNT})(?:\s[a-z]+)?\s{_AMONG}({_LARGE_COUNT}|{_SMALL_COUNT})\b"
     rf"(?!{_NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
-    core=rf"\s{_AMONG}{_SMALL_COUNT}\b",
+    core=rf"\s{_AMONG}(?:{_LARGE_COUNT}|{_SMALL_COUNT})\b",
 )
 def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
     some, everything = map(_count_of, match.groups())
@@ -494,10 +505,55 @@ def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")
 def _fold(match: re.Match[str]) -> Iterator[Reading]:
-    times = Decimal(_FOLDS[match[0].lower()])
-    yield Kind.FOLD, times
-    if match[0].lower() in ("twice", "thrice"):
-        yield Kind.TIMES, times
+    yield Kind.FOLD, Decimal(_FOLDS[match[0].lower()])
+
+
+@_phrase(
+    "%|percent|per cent",
+    r"\b(?:(?P<up>ris\w+|rose|gr[eo]w\w*|increas\w+|climb\w*|up)|f[ae]ll\w*|drop\w*|declin\w+|decreas\w+|reduc\w+|cut\w*|down)"
+    r"\s(?:by\s)?(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
+    core=r"\d\s?(?:%|per)",
+)
+def _changed_by(match: re.Match[str]) -> Iterator[Reading]:
+    """What grows by 100% is twice as much."""
+    share = Decimal(match["share"]) / 100
+    yield Kind.FOLD, 1 + share if match["up"] else 1 - share
+
+
+@_phrase(
+    "full",
+    r"\b(?:full(?=\s(?:pay|salary|wages?|prices?|refunds?|amounts?|costs?|fees?|fares?|deposits?|coverage|value)\b)"
+    r"|fully(?=\s(?:paid|refund|reimburs|cover|funded))|in\sfull\b)",
+)
+def _in_full(_: re.Match[str]) -> Iterator[Reading]:
+    yield Kind.PERCENT, Decimal(100)
+
+
+@_phrase("clock|24", r"\b(?:(?:a)?round[\s-]the[\s-]clock|24/7|24-hour|24\shours\s(?:a|per|each|every)\sday)(?!\w|/)")
+def _all_day(_: re.Match[str]) -> Iterator[Reading]:
+    yield Kind.HOURS_A_DAY, Decimal(24)
+
+
+_A_WEEK: dict[str, float] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "fortnight": 0.5}
+_A_YEAR: dict[str, float] = {"month": 12, "quarter": 4, "semi-annual": 2, "year": 1, "annual": 1, "annum": 1}
+_PERIODS = "|".join(_A_WEEK | _A_YEAR)
+_EACH = r"(?P<each>every|each|per|an?)\s"
+
+
+@_phrase(
+    "ly|annual|every |each |per |once|twice|thrice|times|days",
+    rf"\b(?:(?P<count>once|twice|thrice|{_FEW}(?=\s?x\b|[\s-](?:times|days?)\b))(?:\s?x|[\s-](?:times|days?))?\s(?:in\s)?)?"
+    rf"(?:{_EACH}(?:(?P<step>other|second|{_FEW})[\s-])?(?=(?:{_PERIODS})s?\b))?(?P<period>{_PERIODS})(?:(?P<ly>ly|(?<=annual))|s)?\b",
+    core=rf"(?:{_PERIODS})(?:ly|(?<=annual))\b|(?:every|each|per|an?)\s(?:\w+[\s-])?(?:{_PERIODS})",
+)
+def _how_often(match: re.Match[str]) -> Iterator[Reading]:
+    """So many times in so many periods: "every three months", "twice a week"; "a week" alone says how long."""
+    count, each, step, period = ((match[name] or "").lower() for name in ("count", "each", "step", "period"))
+    if match["ly"] is not None or (each and (count or not each.startswith("a"))):
+        times = Decimal(_FOLDS[count]) if count in _FOLDS else _count_of(count) or Decimal(1)
+        periods = Decimal(2) if step == "other" else _count_of(step) or Decimal(1)
+        kind, size = (Kind.TIMES_A_WEEK, _A_WEEK[period]) if period in _A_WEEK else (Kind.TIMES_A_YEAR, _A_YEAR[period])
+        yield kind, times * Decimal(size) / periods
 
 
 def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:
@@ -507,8 +563,9 @@ def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:
 
 
 def _percent(share: Decimal) -> Iterator[Reading]:
-    """A share in percent, rounded and cut to a whole number."""
-    yield from ((Kind.PERCENT, share.quantize(Decimal(1))), (Kind.PERCENT, share // 1))
+    """A share in percent, cut to a whole number and rounded to up to three digits behind the point."""
+    sizes = {share // 1, *(share.quantize(Decimal(1).scaleb(-places)) for places in range(4))}
+    yield from ((Kind.PERCENT, size) for size in sizes if size)
 
 
 def _part_of(words: str) -> Decimal:
@@ -517,6 +574,6 @@ def _part_of(words: str) -> Decimal:
 
 
 def _count_of(word: str) -> Decimal:
-    if word.isdecimal():
-        return Decimal(word)
+    if word.replace(",", "").isdecimal():
+        return Decimal(word.replace(",", ""))
     return Decimal(1) if word.lower() in ("a", "an") else worded_amount(word)

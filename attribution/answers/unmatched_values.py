@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, pairwise, product
 from typing import TypeAlias
 
 from attribeam.attribution.answers.answer_names import (
+    DIFFERENCE,
     SHARED,
     AnswerName,
     PassageContent,
@@ -46,6 +47,7 @@ from attribeam.attribution.answers.plain_text import (
 from attribeam.attribution.answers.quantities import (
     PARTS,
     PERCENT_BEHIND,
+    comparable,
     conversions_in,
     in_other_units,
     is_inexact,
@@ -72,7 +74,8 @@ class AnswerValue:
     A time of day has ``minutes`` after midnight, of which one must occur; where a passage has no times of day, its
     parts count instead. ``counted`` is the word behind a small number in words, cut to its first letters, "" otherwise:
     people count what a passage only names, so such a number is a value only where a passage counts the same.
-    ``is_time`` is set for a date, a month, a century or a time of day.
+    ``is_time`` is set for a date, a month, a century or a time of day. What the answer works out of ``terms`` is also
+    repeated where passages repeat all of these.
     """
 
     chars: CharRange
@@ -80,9 +83,14 @@ class AnswerValue:
     minutes: frozenset[Decimal] = frozenset()
     counted: str = ""
     is_time: bool = False
+    terms: tuple[AnswerValue, ...] = ()
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
-        """The value itself, as its only part, if a passage repeats it."""
+        """The value itself as part 0, and its terms from 1 on, where a passage repeats them."""
+        terms = (index for index, term in enumerate(self.terms, start=1) if term.parts_in(passage))
+        return self._itself_in(passage).union(terms)
+
+    def _itself_in(self, passage: PassageContent) -> frozenset[int]:
         if self.minutes:
             times = passage.sizes(Kind.MINUTE)
             if not self.minutes.isdisjoint(times | passage.sizes(Kind.PERHAPS_MINUTE)):
@@ -93,7 +101,7 @@ class AnswerValue:
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
         """Whether the parts that passages repeat are enough."""
-        return bool(parts)
+        return 0 in parts or 0 < len(self.terms) == len(parts)
 
 
 def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerValue, ...]:
@@ -127,7 +135,44 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
         if not any(taken[start:end]):
             values.append(value)
             taken[start:end] = b"\1" * (end - start)
-    return tuple(sorted(_with_conversions(values, numbers, text), key=lambda value: value.chars))
+    return _with_terms(sorted(_with_conversions(values, numbers, text), key=lambda value: value.chars), text)
+
+
+_OPERATOR = re.compile(r"(?:\s?[^\W\d_]{1,12}){0,2}\s?%?(?P<sign>\s?[×*·+]|\sx|\s[-–−](?=\s))\s?[$€£¥]?\s?")
+_EQUALS = re.compile(r"[^\d=(\n]{0,24}[=(]\s?[$€£¥]?\s?")
+_MOST_TERMS = 6
+
+
+def _with_terms(values: Sequence[AnswerValue], text: str) -> tuple[AnswerValue, ...]:
+    """The values; one that the answer works out, "€6 (2 × €3)" and "2 × €3 = €6", knows its terms."""
+    joints = [text[first.chars.char_end : second.chars.char_start] for first, second in pairwise(values)]
+    signs = [match["sign"].strip() if (match := _OPERATOR.fullmatch(joint)) else "" for joint in joints]
+    worked, start = [*values], 0
+    for end, sign in enumerate((*signs, "")):
+        if sign:
+            continue
+        terms = values[start : end + 1]
+        for result, joint in ((end + 1, end), (start - 1, start - 1)) if 1 < len(terms) <= _MOST_TERMS else ():
+            is_result = 0 <= joint < len(joints) and _EQUALS.fullmatch(joints[joint])
+            if is_result and _is_worked_out(values[result], terms, signs[start:end]):
+                worked[result] = replace(values[result], terms=tuple(terms))
+        start = end + 1
+    return tuple(worked)
+
+
+def _is_worked_out(value: AnswerValue, terms: Sequence[AnswerValue], signs: Sequence[str]) -> bool:
+    """Whether a value is what its terms make, but for its last digit; products go before sums."""
+    parts = (part for one in (value, *terms) for part in one.parts[:1])
+    for result, *amounts in product(*([least for kind, least, _ in part if kind == Kind.AMOUNT] for part in parts)):
+        sums = amounts[:1]
+        for sign, amount in zip(signs, amounts[1:], strict=False):
+            if sign in "+-–−":
+                sums.append(amount if sign == "+" else -amount)
+            else:
+                sums[-1] *= amount
+        if abs(sum(sums) - result) <= Decimal(1).scaleb(int(result.as_tuple().exponent)) / 2:
+            return True
+    return False
 
 
 def _with_conversions(values: Sequence[AnswerValue], numbers: Sequence[Number], text: str) -> list[AnswerValue]:
@@ -187,7 +232,12 @@ def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
                 yield AnswerValue(chars, months, is_time=True)
 
 
-_AMOUNTS = frozenset((Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.PERCENT))
+_AMOUNTS = frozenset(
+    (Kind.AMOUNT, Kind.COUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.PERCENT)
+)
+_MORE_BEHIND = re.compile(
+    r"(?:\s?(?:[^\W\d_]{1,12}|%|°[CF])|\s\w+\spoints?)?\s(?:more|less|fewer|(?!over|under|after|other|water)[a-z]{3,}er)\b"
+)
 _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
 
@@ -195,9 +245,12 @@ def _value(quantity: Quantity, text: str, tolerance: tuple[Decimal, Decimal]) ->
     """The value of a quantity that may be repeated by what lies within a tolerance below and above it."""
     below, above = (max(side, quantity.within) for side in tolerance)
     is_in_percent = PERCENT_BEHIND.match(text, quantity.end) is not None
+    ranges = {*_ranges(quantity.readings, below, above, is_in_percent=is_in_percent)}
+    if _MORE_BEHIND.match(text, quantity.end):
+        ranges.update((DIFFERENCE + kind, size, size) for kind, size in comparable(quantity, text))
     return AnswerValue(
         CharRange(quantity.start, quantity.end),
-        (frozenset(_ranges(quantity.readings, below, above, is_in_percent=is_in_percent)),),
+        (frozenset(ranges),),
         is_time=any(kind == Kind.CENTURY for kind, _ in quantity.readings),
     )
 
@@ -208,9 +261,10 @@ def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_i
     is_measure = any(kind is Kind.AMOUNT_OF_MEASURE for kind, _ in readings)
     kinds = [Kind.AMOUNT]
     if is_measure:
-        kinds.append(Kind.OTHER_AMOUNT)
+        kinds += Kind.COUNT, Kind.OTHER_AMOUNT
     elif not any(kind in _DURATIONS for kind, _ in readings):
-        kinds += Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT
+        kinds += Kind.COUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE
+        kinds.append(Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT)
     meant = max((size for kind, size in readings if kind in _AMOUNTS), default=Decimal(0))
     for kind, size in readings:
         if kind in _AMOUNTS:
@@ -266,8 +320,9 @@ def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
         elif shared or count is not None:
             shares = frozenset(reading for reading in phrase.readings if reading[0] is Kind.PERCENT)
             rounded = rounding(text, phrase.start, phrase.end, shared) if shared else _EXACT
+            about = min(Decimal(1), _MOST_ABOUT * (shared or 1))
             ranges = {
-                *_ranges(shares, *map(max, _ONE, rounded), is_in_percent=True),
+                *_ranges(shares, *map(max, (about, about), rounded), is_in_percent=True),
                 *_ranges(phrase.readings - shares, *_EXACT, is_in_percent=False),
             }
             is_value = shared or (count or 0) >= _FEWEST_COUNTED_IN_WORDS

@@ -171,7 +171,7 @@ class _Reasons:
             expected = self._other_time(value.chars, premise)
             return _Why(UnsupportedReason.OTHER_TIME, expected) if expected else None
         if isinstance(value, AnswerValue):
-            expected = self._other_amount(value.chars, premise)
+            expected = None if value.terms else self._other_amount(value.chars, premise)
             return _Why(UnsupportedReason.OTHER_VALUE, expected) if expected else None
         names = [name for name in self._names(premise) if self._told.isdisjoint(map(stem, name.split()))]
         as_long = [name for name in names if len(name.split()) == len(value.parts)]
@@ -212,7 +212,7 @@ class _Reasons:
             for passage in self._texts(premise)
             for amount in _amounts_in(passage)
             if own is None or (amount.sort == own.sort and (amount.behind or passage not in titles))
-            for text in [amount.text if not self._is_told(amount.text) else amount.measured]
+            for text in [amount.text if amount.sort or not self._is_told(amount.text) else amount.measured]
             if not self._is_told(text)
         ]
         rivals.sort(key=lambda rival: own is not None and (rival[0].text != own.text, rival[0].behind != own.behind))
@@ -282,9 +282,7 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
         yield _Amount(CharRange(start, end), written.strip(), measured, stem(word[1]) if word else "", sort)
 
 
-_PLAIN_KINDS = frozenset(
-    (Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE, Kind.OTHER_AMOUNT, Kind.TIMES, Kind.FOLD, Kind.CENTURY)
-)
+_PLAIN_KINDS = frozenset(Kind) - {Kind.SECONDS, Kind.MONTHS, Kind.PERCENT}
 
 
 def _kind_of_time(text: str) -> tuple[str, tuple[bool, ...]]:

@@ -60,12 +60,17 @@ _PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent(?:age\spoints?)?\b|basis[\s-]p
 _ORDINAL_ENDING = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _ORDINAL_WORD = re.compile(rf"\b(?:{'|'.join(ORDINAL_WORDS)}|\w+ieth)$", re.IGNORECASE)
 _PERCENT, _TIME, _DATE, _CENTURY, _ORDINAL = "%", "time", "date", "century", "ordinal"
+_FREQUENCY, _FOLD = "frequency", "fold"
 _OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
 _PART_BEFORE, _PART_BEHIND = re.compile(r"\w$|\d[.,]$"), re.compile(r"\w|[.,]\d")
 _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
-_PLAIN_AMOUNTS = frozenset([Kind.AMOUNT, Kind.AMOUNT_OF_TIME, Kind.AMOUNT_OF_MEASURE])
+_HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
+_READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE}
+"""Kinds of phrases that say something else than the numbers in them."""
+_OF_SOMETHING = frozenset([Kind.COUNT, Kind.AMOUNT_OF_MEASURE])
+_PLAIN_AMOUNTS = _OF_SOMETHING | {Kind.AMOUNT, Kind.AMOUNT_OF_TIME}
 _ALIKE_LETTERS = 4
 _MOST_PLACES = 256
 """How many places of a value are compared; the others of a value that is written more often are left out."""
@@ -116,8 +121,8 @@ class _Written:
 def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -> tuple[CharRange, frozenset[str]]:
     """The range of a number with the sign, code or name of its unit, and what it may count."""
     kinds = {str(kind) for kind, _ in readings}
-    if Kind.PERHAPS_MINUTE in kinds:
-        return CharRange(start, end), frozenset([_DATE])
+    if Kind.PERHAPS_MINUTE in kinds or not _HOW_OFTEN.isdisjoint(kinds):
+        return CharRange(start, end), frozenset([_DATE if Kind.PERHAPS_MINUTE in kinds else _FREQUENCY])
     before = MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
     behind = _MONEY_BEHIND.match(text, end)
     units = kinds - _KINDS  # "pounds" may be a weight
@@ -133,6 +138,8 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
     percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, after), unit_at(text, after)
     if percent or (not units and Kind.PERCENT in kinds and kinds.isdisjoint(_LENGTHS)):
         units.add(_PERCENT)
+    if Kind.FOLD in kinds:
+        units.add(_FOLD)
     if time or not _LENGTHS.isdisjoint(kinds):
         units.add(_TIME)
     if unit:
@@ -163,7 +170,7 @@ def _measured(quantity: Quantity, text: str) -> _Written:
     is_ordinal = bool(ending or _ORDINAL_WORD.search(text, quantity.start, end)) and not is_part
     if is_ordinal and units.isdisjoint((_CENTURY, _DATE)):
         whole, units = CharRange(quantity.start, end), frozenset([_ORDINAL])
-    amounts = {(Kind.AMOUNT, size) for kind, size in quantity.readings if kind is Kind.AMOUNT_OF_MEASURE}
+    amounts = {(Kind.AMOUNT, size) for kind, size in quantity.readings if kind in _OF_SOMETHING}
     counts = _ORDINAL not in units and (bool(units) or _WORD_BEHIND.match(text, end) is not None)
     return _Written(CharRange(quantity.start, end), whole, units, quantity.readings | amounts, counts)
 
@@ -312,17 +319,28 @@ class _Spellings:
         everything = CharRange(0, len(self._answer))
         unmatched = {*self._matcher.unmatched_ranges(everything, ())}
         taken = bytearray(len(self._answer))
+        phrases = [*phrases_in(self._answer)]
+        for phrase in phrases:
+            is_read_whole = not _READ_WHOLE.isdisjoint(dict(phrase.readings))
+            if elsewise := dict(self._phrase_elsewise(phrase) if is_read_whole else ()):
+                yield from elsewise.items()
+                taken[phrase.start : phrase.end] = b"\1" * (phrase.end - phrase.start)
         for value in self._matcher.values_in(everything):
             start, end = value.chars.char_start, value.chars.char_end
+            if any(taken[start:end]):
+                continue
             taken[start:end] = b"\1" * (end - start)
             if isinstance(value, AnswerName):
                 if value.chars not in unmatched:
                     yield from self._name_elsewise(value)
             elif value.chars in unmatched:
                 yield from self._nowhere(value.chars)
+            elif value.terms:
+                for place, text, _ in islice(self._passages.values(value.terms[-1].parts), 1):
+                    yield from self._aligned(value.chars, place.chars.of(text))
             else:
                 yield from self._value_elsewise(value)
-        for phrase in phrases_in(self._answer):
+        for phrase in phrases:
             if not any(taken[phrase.start : phrase.end]):
                 yield from self._phrase_elsewise(phrase)
 

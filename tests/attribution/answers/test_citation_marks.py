@@ -350,6 +350,7 @@ def test_marks_are_ascending_disjoint_and_inside(answer):
     ("answer", "named"),
     [
         ("Passage 3 says so.", [2]), ("as in passages 1 and 3", [0, 2]),
+        ("Passages 1 to 4 say so.", [0, 1, 2, 3]), ("as in passages 2-4", [1, 2, 3]),
         ("the second passage and the last document", [1, 3]), ("see document [2]", [1]), ("(Ref: Passage 4)", [3]),
         ("Passage 9 says so.", []), ("passage of 3 days", []), ("[link 2](page)", []), ("version 3 and step 2", []),
     ],

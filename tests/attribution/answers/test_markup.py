@@ -135,7 +135,7 @@ def test_items_that_begin_with_a_sign_are_blocks():
 
 
 def test_table_rows_and_lines_of_fenced_code_are_blocks():
-    answer = "| a | b |\n|:--|--:|\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
+    answer = "| a | b |\r\n|:--|--:|\r\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
         "a b", "c d", "End", "run x", "run y",
     ]  # fmt: skip
@@ -187,6 +187,7 @@ def test_empty_values_are_no_parts():
             "| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
             [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")],
         ),
+        ("> | Kettle | Holds |\n> |---|---|\n> | Brisk | 1.7 l |", [("1.7 l", "Brisk", "Holds")]),
         ("Kettle\tHolds\nBrisk\tplenty", [("plenty", "Brisk"), ("Holds", "Kettle")]),
         (
             '{"holds": "1.7 l", "colours": ["red", "blue"]}',

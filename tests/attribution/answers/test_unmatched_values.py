@@ -204,7 +204,8 @@ def test_texts_are_read_once_and_few_long_ones_are_kept():
         ("between one hundred and twenty-two hundred", [["100"], ["2200"]]),
         ("twenty thousand and forty thousand", [["20000"], ["40000"]]),
         ("four million two hundred thousand and six", [["4200006"]]), ("six and seven", [["6"], ["7"]]),
-        ("one hundred and million-year-old", [["100"], ["1000000"]]),
+        ("one hundred and million-year-old", [["100"], ["1000000"]]), ("first six", [["1"], ["6"]]),
+        ("twenty-first", [["21"]]), ("one hundred and second", [["102"]]),
     ],
 )  # fmt: skip
 def test_number_may_amount_to(text, expected):
@@ -251,8 +252,8 @@ DAY = 86_400
 @pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
-        ("half of them", "percent", ["50"]), ("a third left", "percent", ["33"]),
-        ("two thirds stayed", "percent", ["66", "67"]), ("three-quarters full", "percent", ["75"]),
+        ("half of them", "percent", ["50"]), ("a third left", "percent", ["33", "33.3", "33.33", "33.333"]),
+        ("two thirds stayed", "percent", ["66", "67", "66.7", "66.67", "66.667"]), ("three-quarters full", "percent", ["75"]),
         ("the third of May", "percent", []), ("behalf of the tenth", "percent", []),
         ("half past seven", "perhaps a minute of the day", ["450", "1170"]),
         ("a quarter to eight", "perhaps a minute of the day", ["465", "1185"]),
@@ -435,6 +436,17 @@ def parsed_unmatched(answer, *texts):
         ("The rate rose by 0.25 percentage points.", "The rate rose by a quarter of a point."),
         ("The rate rose by 0.25%.", "The rate rose by 25 basis points."),
         ("The walk takes 2 hours and 15 minutes, the ride 3 hours and 5 minutes.", "Walk: 135 minutes. Ride: 185 min."),
+        ("It ends after six months.", "It may end after the first six months."), ("It took 2 days.", "2 working days"),
+        ("It is open 24/7.", "It is open around the clock."), ("It is open 7 days a week.", "It is open daily."),
+        ("They meet every three months.", "They meet quarterly."), ("They meet 2 times a year.", "every six months"),
+        ("Take it every 8 hours.", "Take it three times a day."), ("Some 0.1% get it.", "1 in 1,000 people get it."),
+        ("Some 0.2% get it.", "One in 500 gets it."), ("One in 500 gets it.", "Some 0.2% get it."),
+        ("They get 100% of their pay.", "They get full pay."), ("It fell by 50%.", "It was halved."),
+        ("It rose by 100%.", "It doubled."), ("Two pay €6.40 (2 × €3.20).", "€3.20 for each of the two"),
+        ("It is 10 × $79 + $20 = $810.", "$79 a month for 10 months, $20 once"),
+        ("They weigh 254 g + 232 g = 486 g.", "One weighs 254 g, the other one 232 g."),
+        ("It is 22 g lighter.", "One weighs 254 g, the other one 232 g."),
+        ("It costs $20 more.", "One costs $99 a month and the other one $79."),
     ],
 )  # fmt: skip
 def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer, passage):
@@ -467,6 +479,14 @@ def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer, passage):
         ("It closes after 30 weeks.", "It closes after **30** days.", ("30",)),
         ("Each has 20 g of it.", "Each has 20 mg of it.", ("20",)),
         ("The range is 410 miles.", "The range is 410 km.", ("410",)),
+        ("It lasts two years.", "It lasts three years and has two chairs.", ("two",)),
+        ("They pay it for seven weeks.", "They pay it for the first six weeks.", ("seven",)),
+        ("They meet every three months.", "They meet monthly.", ("three",)), ("It rose by 50%.", "It halved.", ("50",)),
+        ("Some 0.1% get it.", "1 in 100 people get it.", ("0.1",)), ("It rose by 100%.", "It was halved.", ("100",)),
+        ("Two pay €7.40 (2 × €3.20).", "€3.20 for each of the two", ("7.40",)),
+        ("Two pay €6.40 (2 × €3.20).", "€3.40 for each of the two", ("6.40", "3.20")),
+        ("It is 22 g lighter.", "One weighs 254 g. The other one weighs 232 g.", ("22",)),
+        ("It weighs 22 g.", "One weighs 254 g, the other one 232 g.", ("22",)),
         ("It weighs 30 to 50 kg.", "It weighs 30 to 50 g.", ("30", "50")),
         ("The range is 410 km.", "Range (in km): 410", ()), ("The range is 410.", "The range is 410 km.", ()),
         ("The range is about 400 km.", "The range is 410 km.", ()),
