@@ -253,7 +253,8 @@ DAY = 86_400
     ("text", "kind", "expected"),
     [
         ("half of them", "percent", ["50"]), ("a third left", "percent", ["33", "33.3", "33.33", "33.333"]),
-        ("two thirds stayed", "percent", ["66", "67", "66.7", "66.67", "66.667"]), ("three-quarters full", "percent", ["75"]),
+        ("two thirds stayed", "percent", ["66", "67", "66.7", "66.67", "66.667"]),
+        ("three-quarters full", "percent", ["75"]),
         ("the third of May", "percent", []), ("behalf of the tenth", "percent", []),
         ("half past seven", "perhaps a minute of the day", ["450", "1170"]),
         ("a quarter to eight", "perhaps a minute of the day", ["465", "1185"]),
