@@ -144,7 +144,10 @@ _MOST_TERMS = 6
 
 
 def _with_terms(values: Sequence[AnswerValue], text: str) -> tuple[AnswerValue, ...]:
-    """The values; one that the answer works out, "€6 (2 × €3)" and "2 × €3 = €6", knows its terms."""
+    """The values; one that the answer works out, "€6 (2 × €3)" and "2 × €3 = €6", knows its terms.
+
+    A wrong result is a term of its own, so that passages must have it.
+    """
     joints = [text[first.chars.char_end : second.chars.char_start] for first, second in pairwise(values)]
     signs = [match["sign"].strip() if (match := _OPERATOR.fullmatch(joint)) else "" for joint in joints]
     worked, start = [*values], 0
@@ -153,9 +156,9 @@ def _with_terms(values: Sequence[AnswerValue], text: str) -> tuple[AnswerValue, 
             continue
         terms = values[start : end + 1]
         for result, joint in ((end + 1, end), (start - 1, start - 1)) if 1 < len(terms) <= _MOST_TERMS else ():
-            is_result = 0 <= joint < len(joints) and _EQUALS.fullmatch(joints[joint])
-            if is_result and _is_worked_out(values[result], terms, signs[start:end]):
-                worked[result] = replace(values[result], terms=tuple(terms))
+            if 0 <= joint < len(joints) and _EQUALS.fullmatch(joints[joint]):
+                is_right = _is_worked_out(values[result], terms, signs[start:end])
+                worked[result] = replace(values[result], terms=(*terms, *values[result : result + (not is_right)]))
         start = end + 1
     return tuple(worked)
 

@@ -212,7 +212,7 @@ class _Reasons:
             for passage in self._texts(premise)
             for amount in _amounts_in(passage)
             if own is None or (amount.sort == own.sort and (amount.behind or passage not in titles))
-            for text in [amount.text if amount.sort or not self._is_told(amount.text) else amount.measured]
+            for text in [amount.text if not self._is_told(amount.text) else amount.measured]
             if not self._is_told(text)
         ]
         rivals.sort(key=lambda rival: own is not None and (rival[0].text != own.text, rival[0].behind != own.behind))

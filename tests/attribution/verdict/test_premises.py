@@ -55,6 +55,7 @@ def claims(attributor, answer, *passages):
         ("It keeps 14300 maps and 212 boxes.", ("It keeps 14,300 maps and 97 boxes.",),
             UnsupportedReason.OTHER_VALUE, "97"),
         ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
+        ("Both pay €7.40 (2 × €3.20).", ("Both of the 2 pay 3.20 euros.",), UnsupportedReason.NOT_IN_PASSAGES, None),
         ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
         ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans by Dr. Clara Voss.",),
             UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
