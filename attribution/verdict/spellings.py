@@ -65,6 +65,7 @@ _OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
 _PART_BEFORE, _PART_BEHIND = re.compile(r"\w$|\d[.,]$"), re.compile(r"\w|[.,]\d")
 _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
+_DAYS_OF = {"weekday": frozenset(WEEKDAYS[:5]), "weekend": frozenset(WEEKDAYS[5:])}
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
 _READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE}
@@ -343,6 +344,18 @@ class _Spellings:
         for phrase in phrases:
             if not any(taken[phrase.start : phrase.end]):
                 yield from self._phrase_elsewise(phrase)
+        yield from self._parts_of_the_week()
+
+    def _parts_of_the_week(self) -> Iterator[tuple[int, str]]:
+        """Weekdays and weekends, not to be read where a passage has a range or a list of all their days."""
+        for word in range(len(self._parsed.words)):
+            days = _DAYS_OF.get(self._word(word).lower().removesuffix("s"))
+            if days and stem(self._word(word)) not in self._passages.stems:
+                named = (
+                    {*text.days, *(day.removesuffix("s") for day in text.words)} for text in self._passages.contents
+                )
+                if any(map(days.issubset, named)):
+                    yield word, ""
 
     def told_words(self, question: str) -> list[int]:
         """The words of sentences to the reader that he told of himself, and no passage has."""

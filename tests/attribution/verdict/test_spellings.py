@@ -49,6 +49,9 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
     [
         ("The last tram leaves at 23:00.", "The last tram leaves at 11 p.m. sharp.", {"23:00": "11"}),
         ("Doors open at half past six.", "Doors open at 18:30.", {"half": "18:30", "past": "", "six": ""}),
+        ("It is open on weekdays.", "It is open Mon-Fri.", {"weekdays": ""}),
+        ("It is shut on weekends.", "It is shut on Saturdays and Sundays.", {"weekends": ""}),
+        ("It is open on weekends.", "It is open Monday to Saturday.", {}),
         ("The talk is on 4 December.", "The talk is on Dec. 4.", {"4": "Dec", "December": "4"}),
         (
             "It was launched on 2009-02-17.",
