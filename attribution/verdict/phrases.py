@@ -231,7 +231,7 @@ _PURPOSE = _pattern(
     r"^\s*(?:[\w-]+ ){0,3}(?:steps?|ways?|tips|instructions|methods?|options|how|things|requirements|rules) (?:to|for)"
     r" [^,:]*:$",
 )
-_PURPOSE_BEFORE = _pattern(r"(?:^|, )\W*(?:to|for|when|before|after|if|once) [^,]*,?\s*$")
+_PURPOSE_BEFORE = _pattern(r"(?:^|,(?=\s))[^\w,]*(?:to|for|when|before|after|if|once)(?=\s)[^,]*(?:,\s*)?$")
 _LONGEST_INTRODUCTION = 40
 _NUMBER_OR_ADDRESS = re.compile(
     r"(?<!\d)\d{3}[\s.)–-]+\d{3,4}(?!\d)|\d{7}|\+\d|\b(?:call|dial|phone|ring)\b[^.!?]{0,20}\d{3}|\S@\S|\bwww\.|://"
