@@ -190,7 +190,7 @@ def words_and_marks(text: str, wholes: Wholes = ()) -> list[str]:
     firsts = {first for whole in wholes for first in (whole.parts[0], "".join(whole.parts))}
     begins = defaultdict[tuple[str, str], list[WholeWord]](list)
     for whole in wholes:
-        for beginning in {(*whole.parts, "")[:2], ("".join(whole.parts), "")}:
+        for beginning in {(whole.parts[0], "".join(whole.parts[1:2])), ("".join(whole.parts), "")}:
             begins[beginning].append(whole)
     while start < len(words):
         found = []
