@@ -161,10 +161,10 @@ class WholeWord(NamedTuple):
     def end_in(self, words: Sequence[str], lowered: Sequence[str], start: int) -> int:
         """Where it ends in a text, given by its words and marks, if it begins at ``start`` there; else 0.
 
-        Its parts stand in a row, with any joints or none between them. "U.S." is "US", and not "us".
+        Its parts stand in a row, with any joints or none between them. "U.S." is "US", and not "us", nor "A." "a".
         """
-        if lowered[start] == "".join(self.parts) and (words[start].isupper() or lowered[start] not in FUNCTION_WORDS):
-            return start + 1
+        if lowered[start] == "".join(self.parts):
+            return start + 1 if words[start].isupper() or lowered[start] not in FUNCTION_WORDS else 0
         end = start
         for part in self.parts:
             while start < end < len(lowered) - 1 and lowered[end] in _JOINTS and lowered[end] != part:
