@@ -72,7 +72,7 @@ _NO_NAMES = frozenset({*MONTHS, *WEEKDAYS, *(day[:3] for day in WEEKDAYS)}) | TI
 _PERCENT_BEHIND = re.compile(r"\s?(?:%|percent\b|per cent\b)")
 _CURRENCY_BEHIND = re.compile(r"\s?(?:euros?|dollars?|pounds?|cents?|pence|[€$£¢]|(?-i:EUR|USD|GBP)\b)", re.IGNORECASE)
 _BEFORE_AMOUNT = "$€£"
-_EMPHASIS, _LONGEST_UNIT = re.compile(r"[*`_~]"), 40
+_EMPHASIS, _LONGEST_UNIT, _LONGEST_BEFORE = re.compile(r"[*`_~]"), 40, 120
 _WORD_BEHIND = re.compile(r"[\s-]*([^\W\d_]+)")
 
 
@@ -195,9 +195,9 @@ class _Reasons:
         own, before = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer))), self._answer[: chars.char_start].split()
         times = [(match.group().strip(), match) for text in self._texts(premise) for match in _TIMES.finditer(text)]
         rivals = [
-            (kind == own, _same_at_end(before, match.string[: match.start()].split()), text)
+            (kind == own, _same_at_end(before, said[max(at - _LONGEST_BEFORE, 0) : at].split()), text)
             for text, match in times
-            for kind in [_kind_of_time(text)]
+            for kind, said, at in [(_kind_of_time(text), match.string, match.start())]
             if kind[0] == own[0] and not self._is_told(text)
         ]
         return max(rivals, key=lambda rival: rival[:2])[2] if rivals else None
@@ -233,7 +233,7 @@ class _Reasons:
         units = [CharRange(*match.span(match.lastgroup or 0)) for match in UNIT_BESIDE_NUMBER.finditer(text)]
         for match in _NAME.finditer(text):
             name = match.group()
-            is_name = match.start() or " " in name or name in self._capitalised
+            is_name = match.start() or " " in name or not self._capitalised.isdisjoint(WORD_OR_MARK.findall(name))
             if (
                 is_name
                 and not range_overlapping(CharRange(*match.span()), units)

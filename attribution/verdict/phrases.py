@@ -231,7 +231,7 @@ _PURPOSE = _pattern(
     r"^\s*(?:[\w-]+ ){0,3}(?:steps?|ways?|tips|instructions|methods?|options|how|things|requirements|rules) (?:to|for)"
     r" [^,:]*:$",
 )
-_PURPOSE_BEFORE = _pattern(r"(?:^|, )\W*(?:to|for|when|before|after|if|once) [^,]*,?\s*$")
+_PURPOSE_BEFORE = _pattern(r"(?:^|,(?=\s))[^\w,]*(?:to|for|when|before|after|if|once)(?=\s)[^,]*(?:,\s*)?$")
 _LONGEST_INTRODUCTION = 40
 _NUMBER_OR_ADDRESS = re.compile(
     r"(?<!\d)\d{3}[\s.)–-]+\d{3,4}(?!\d)|\d{7}|\+\d|\b(?:call|dial|phone|ring)\b[^.!?]{0,20}\d{3}|\S@\S|\bwww\.|://"
@@ -279,7 +279,7 @@ _OFFER = _pattern(
     r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
     r"|it (?:would|may|might) be best to|your best option is to)) (?:contact|consult|check|see|ask|visit|refer|reach"
     rf"|speak)(?:ing)?(?: out)?(?: to| with)?{_CONTACTS}"
-    r"(?: directly)?(?: (?:for|about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
+    r"(?: directly)?(?: (?:for(?! free)|about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
     rf"^\s*(?:please note(?: that)? )?(?:this|(?:this|the|my|all)(?: above)? (?:information|{_OF_A_MACHINE}))"
     r" (?:(?:is|are) not|(?:isn't|aren't)|(?:does|do|should) not (?:constitute|replace|be (?:taken|considered|used)))"
     r" [^.!?,;:\d]{0,40}\b(?:medical|legal|financial|tax|professional) (?:advice|diagnosis|guidance|care)\s*[.!]*\s*$",

@@ -672,13 +672,16 @@ def _opposed_words(lowered: Sequence[str], sentence: Sequence[str], start: int, 
 
     "Not open" is "closed".
     """
-    turning = [(at, word) for at, word in enumerate(lowered) if word in OPPOSITES and word not in sentence[start:end]]
-    pairs = [(at, other) for at, word in turning for other in range(start, end) if sentence[other] in OPPOSITES[word]]
-    if not pairs:
+    clause = frozenset(sentence[start:end])
+    own = ((at, OPPOSITES[word]) for at, word in enumerate(lowered) if word in OPPOSITES and word not in clause)
+    turning = [(at, others) for at, opposites in own if (others := clause & opposites)]
+    if not turning:
         return 0
-    in_claim, in_sentence = negated_words(lowered), negated_words(sentence)
-    differ = any(in_claim[at] is not in_sentence[other] for at, other in pairs)
-    return -1 if differ else len({at for at, _ in pairs})
+    in_claim, in_clause = negated_words(lowered), defaultdict[str, set[bool]](set)
+    for word, is_negated in zip(sentence[start:end], negated_words(sentence)[start:end], strict=True):
+        in_clause[word].add(is_negated)
+    differ = any(in_clause[other] != {in_claim[at]} for at, others in turning for other in others)
+    return -1 if differ else len(turning)
 
 
 def _mean(values: Sequence[bool]) -> float:

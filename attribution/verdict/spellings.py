@@ -76,7 +76,7 @@ _ALIKE_LETTERS = 4
 _MOST_PLACES = 256
 """How many places of a value are compared; the others of a value that is written more often are left out."""
 _WORD_BEHIND = re.compile(r"[\s-]+[^\W\d_]")
-_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*(?!\w)")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?]*")
 _TO_HALF_DAY = re.compile(r"\s?(?:-|–|—|to|until|till|and)\s?\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b", re.IGNORECASE)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache, partial, reduce
 from html import unescape
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import and_
 from statistics import median
 from types import MappingProxyType
@@ -161,10 +161,10 @@ class WholeWord(NamedTuple):
     def end_in(self, words: Sequence[str], lowered: Sequence[str], start: int) -> int:
         """Where it ends in a text, given by its words and marks, if it begins at ``start`` there; else 0.
 
-        Its parts stand in a row, with any joints or none between them. "U.S." is "US", and not "us".
+        Its parts stand in a row, with any joints or none between them. "U.S." is "US", and not "us", nor "A." "a".
         """
-        if lowered[start] == "".join(self.parts) and (words[start].isupper() or lowered[start] not in FUNCTION_WORDS):
-            return start + 1
+        if lowered[start] == "".join(self.parts):
+            return start + 1 if words[start].isupper() or lowered[start] not in FUNCTION_WORDS else 0
         end = start
         for part in self.parts:
             while start < end < len(lowered) - 1 and lowered[end] in _JOINTS and lowered[end] != part:
@@ -187,12 +187,17 @@ def words_and_marks(text: str, wholes: Wholes = ()) -> list[str]:
     if not wholes:
         return words
     lowered, read, apart, start = [word.lower() for word in words], list[str](), list[str](), 0
-    begins = defaultdict[str, list[WholeWord]](list)
+    firsts = {first for whole in wholes for first in (whole.parts[0], "".join(whole.parts))}
+    begins = defaultdict[tuple[str, str], list[WholeWord]](list)
     for whole in wholes:
-        for beginning in {whole.parts[0], "".join(whole.parts)}:
+        for beginning in {(whole.parts[0], "".join(whole.parts[1:2])), ("".join(whole.parts), "")}:
             begins[beginning].append(whole)
     while start < len(words):
-        found = [(whole.end_in(words, lowered, start), whole) for whole in begins.get(lowered[start], ())]
+        found = []
+        if lowered[start] in firsts:
+            second = next((lowered[at] for at in range(start + 1, len(words)) if lowered[at] not in _JOINTS), "")
+            some = (begins.get((lowered[start], key), ()) for key in {"", second})
+            found = [(whole.end_in(words, lowered, start), whole) for whole in chain.from_iterable(some)]
         end, longest = max(found, default=(0, None))
         if longest is None or not end:
             read.append(words[start])
@@ -371,7 +376,8 @@ def as_seen(text: str, answer: str) -> str:
     def seen(match: re.Match[str]) -> str:
         written = match.group()
         if written[0] == "&":
-            read = unescape(unescape(written)).replace(";", written)  # more than a reference is none
+            read = unescape(unescape(written))
+            read = written if ";" in read else read  # more than a reference is none
         elif written[0] == "\\":
             read = str(json.loads(f'"{written}"'))
         else:
@@ -534,7 +540,7 @@ _WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
 _FEWEST_SIGNS = 3
 """The fewest bars or tabs of a table of two rows."""
 _SHORT_FORMS = word_set("al. ave. blvd. bros. co. corp. dept. est. etc. inc. jr. ltd. max. min. plc. sr. tel. univ.")
-_INITIALS, _LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
+_INITIALS, LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 
@@ -721,7 +727,7 @@ def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_end(line: str, end: int) -> bool:
-    before = line[max(end - _LONGEST_TITLE, 0) : end].split()[-1]
+    before = line[max(end - LONGEST_TITLE, 0) : end].split()[-1]
     behind = _WORD_BEHIND.match(line, end)
     return end_sentence(before, behind[1] if behind else "")
 

@@ -19,6 +19,7 @@ from attribeam.attribution.answers.parsed_answer import words_in
 from attribeam.attribution.answers.plain_text import clock_times_in, remembered
 from attribeam.attribution.verdict.fitted_parts import EVERY_WORD_COUNTS, WordTable
 from attribeam.attribution.verdict.texts import (
+    LONGEST_TITLE,
     WEEKDAYS,
     AnswerWords,
     RecordLine,
@@ -77,7 +78,7 @@ def _ends(words: Sequence[str]) -> Iterator[bool]:
     before = ""  # up to a full stop that ends no sentence, such as that of "p" in "p.m."
     for word, following in zip(words, [*words[1:], ""], strict=True):
         is_letter_behind = before[-1:] == "." and len(word) == 1 and all(len(part) < 2 for part in before.split("."))
-        before = before + word if word == "." or is_letter_behind else word
+        before = (before + word)[-LONGEST_TITLE:] if word == "." or is_letter_behind else word
         is_end = word in _SENTENCE_ENDS
         yield is_end and (word != "." or not following or end_sentence(before, following))
 

@@ -6,7 +6,7 @@ from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
 from attribeam.attribution.verdict.claims import answer_claims, word_kinds
-from attribeam.attribution.verdict.phrases import is_bare_refusal, refusals
+from attribeam.attribution.verdict.phrases import is_bare_refusal, purpose_before, refusals
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, SpanKind, TargetSpan
 
 
@@ -309,7 +309,7 @@ def test_what_claims_nothing_has_its_kind(answer, kind):
         "I found three texts by Homer.", "The police searched the files and found 3 documents.",
         "Searching the forest, he found a grave.", "Find the article about pumps.", "3 documents of 1821 were found.",
         "I found 3 documents in the attic.", "Parking: not available on Sundays.",
-        "Contact the museum at 555 0100.", "Contact the museum.",
+        "Contact the museum at 555 0100.", "Contact the museum.", "You can visit the museum for free.",
         "No. 5 is the fastest bus.",
         "Congratulations were sent by the king.", "Welcome drinks are free.", "It depends on the age of the roof.",
         "The leaflet is no medical advice.", "Results vary by region.", "If the rash persists, see a doctor.",
@@ -542,6 +542,10 @@ def refused(sentence):
 def test_a_word_of_any_length_before_a_refusal_is_read_in_one_pass():
     sentence = "x" * 20_000 + " the passage does not mention it"
     assert refused(sentence) == ["the passage does not mention it"]
+
+
+def test_blanks_of_any_length_before_the_last_statement_are_read_in_one_pass():
+    assert purpose_before("To" + " " * 20_000 + "it," + ", " * 20_000 + "so") == 60_007
 
 
 PASSAGES = [

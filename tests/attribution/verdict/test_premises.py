@@ -61,6 +61,8 @@ def claims(attributor, answer, *passages):
             UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
         ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans and 8 kW of power on Mondays.",),
             UnsupportedReason.NOT_IN_PASSAGES, None),
+        ("The firm of Peter Lang runs the mill.", ("Hewlett-Packard runs the mill at Torrow.",),
+            UnsupportedReason.OTHER_ENTITY, "Hewlett-Packard"),
         ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
             UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
     ],

@@ -37,6 +37,7 @@ RETURNS = "You can return unused items within 30 days of delivery."
         ("My order arrived 12 days ago.", "The order arrived 12 days ago.", []),
         ("Can I return it after 45 days?", "Yes, you can return it after 45 days.", []),
         ("I read that the mill dates from 1931.", "Yes, you are right: it dates from 1931.", []),
+        ("Can I pay 3.50 euros in cash?", "Yes, you can pay 3.50 euros in cash.", []),
         ("I have 30 unused items.", "You can return your 30 unused items.", []),
     ],
 )  # fmt: skip
