@@ -310,6 +310,7 @@ def test_what_claims_nothing_has_its_kind(answer, kind):
         "Searching the forest, he found a grave.", "Find the article about pumps.", "3 documents of 1821 were found.",
         "I found 3 documents in the attic.", "Parking: not available on Sundays.",
         "Contact the museum at 555 0100.", "Contact the museum.", "You can visit the museum for free.",
+        "You can visit the museum for lunch.",
         "No. 5 is the fastest bus.",
         "Congratulations were sent by the king.", "Welcome drinks are free.", "It depends on the age of the roof.",
         "The leaflet is no medical advice.", "Results vary by region.", "If the rash persists, see a doctor.",
