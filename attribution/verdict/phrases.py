@@ -280,7 +280,8 @@ _OFFER = _pattern(
     r"|it (?:would|may|might) be best to|your best option is to)) (?:contact|consult|check|see|ask|visit|refer|reach"
     rf"|speak)(?:ing)?(?: out)?(?: to| with)?{_CONTACTS}"
     r"(?: directly)?(?: for (?:[\w-]+ ){0,3}(?:information|details|help|assistance|support|guidance|advice|updates"
-    r"|options|prices|availability|hours)\b[^,.;:!?\d]{0,40}| (?:about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
+    r"|options|prices|availability|hours)\b[^,.;:!?\d]{0,40}"
+    r"| (?:about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
     rf"^\s*(?:please note(?: that)? )?(?:this|(?:this|the|my|all)(?: above)? (?:information|{_OF_A_MACHINE}))"
     r" (?:(?:is|are) not|(?:isn't|aren't)|(?:does|do|should) not (?:constitute|replace|be (?:taken|considered|used)))"
     r" [^.!?,;:\d]{0,40}\b(?:medical|legal|financial|tax|professional) (?:advice|diagnosis|guidance|care)\s*[.!]*\s*$",
