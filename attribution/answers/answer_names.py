@@ -389,6 +389,7 @@ _DIGITS_JOINED = re.compile(r"\d[-./]\d")
 _MONTHS_OR_VERBS = frozenset({"may", "march"})
 _KINDS_OF_DATES = frozenset({Kind.MONTH, Kind.MINUTE})
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+PARTS_OF_THE_WEEK = {"weekday": frozenset(_DAYS[:5]), "weekend": frozenset(_DAYS[5:])}
 _SHORT_DAYS = tuple(day[:3] for day in _DAYS)
 _DAY = rf"({'|'.join(_SHORT_DAYS)})(?:s|rs?|(?:s|nes|rs|ur)?days?)?\.?"
 _RANGE_OF_DAYS = re.compile(rf"\b{_DAY}\s?(?:[-–—]|to|through|thru|until|till)\s?{_DAY}(?!\w)", re.IGNORECASE)
@@ -522,7 +523,7 @@ class PassageContent:
         for first, last in _RANGE_OF_DAYS.findall(self.plain):
             start, end = (_SHORT_DAYS.index(day[:3].lower()) for day in (first, last))
             named.update(_DAYS[day % len(_DAYS)] for day in range(start, end + 1 + len(_DAYS) * (end < start)))
-        for word, days in (("weekday", _DAYS[:5]), ("weekend", _DAYS[5:])):
+        for word, days in PARTS_OF_THE_WEEK.items():
             if not self.words.isdisjoint((word, word + "s")):
                 named.update(days)
         return frozenset(named)

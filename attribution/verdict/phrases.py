@@ -244,9 +244,10 @@ _CONTACT = _words(
     " administrator insurer local authorit(?:y|ies) lawyer attorney museum hotel shop store venue office"
 )
 _CONTACTS = rf"(?: {_CONTACT}(?:'s)?){{1,8}}"
+_HELP = _words("information details help assistance support guidance advice updates")
 _FOR_DETAILS = (
     "for (?:the |any )?(?:most )?(?:more|further|additional|other|latest|current|accurate|up-to-date|official|detailed"
-    r"|personali[sz]ed)(?: and [\w-]+)? (?:information|details|help|assistance|support|guidance|advice|updates)"
+    rf"|personali[sz]ed)(?: and [\w-]+)? {_HELP}"
 )
 _UNSURE = (
     "(?:(?:if you(?:'re| are)|when) (?:unsure|in doubt)|if (?:the |your )?(?:problems?|issues?|errors?|symptoms)"
@@ -279,8 +280,7 @@ _OFFER = _pattern(
     r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
     r"|it (?:would|may|might) be best to|your best option is to)) (?:contact|consult|check|see|ask|visit|refer|reach"
     rf"|speak)(?:ing)?(?: out)?(?: to| with)?{_CONTACTS}"
-    r"(?: directly)?(?: for (?:[\w-]+ ){0,3}(?:information|details|help|assistance|support|guidance|advice|updates"
-    r"|options|prices|availability|hours)\b[^,.;:!?\d]{0,40}"
+    rf"(?: directly)?(?: for (?:[\w-]+ ){{0,3}}(?:{_HELP}|options|prices|availability|hours)\b[^,.;:!?\d]{{0,40}}"
     r"| (?:about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
     rf"^\s*(?:please note(?: that)? )?(?:this|(?:this|the|my|all)(?: above)? (?:information|{_OF_A_MACHINE}))"
     r" (?:(?:is|are) not|(?:isn't|aren't)|(?:does|do|should) not (?:constitute|replace|be (?:taken|considered|used)))"

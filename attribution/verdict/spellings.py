@@ -15,7 +15,14 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import chain, islice
 
-from attribeam.attribution.answers.answer_names import AnswerName, PassageContent, Phrase, Range, other_form
+from attribeam.attribution.answers.answer_names import (
+    PARTS_OF_THE_WEEK,
+    AnswerName,
+    PassageContent,
+    Phrase,
+    Range,
+    other_form,
+)
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
 from attribeam.attribution.answers.plain_text import (
@@ -65,7 +72,6 @@ _OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
 _PART_BEFORE, _PART_BEHIND = re.compile(r"\w$|\d[.,]$"), re.compile(r"\w|[.,]\d")
 _LONGEST_CURRENCY, _AROUND = 5, 60
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
-_DAYS_OF = {"weekday": frozenset(WEEKDAYS[:5]), "weekend": frozenset(WEEKDAYS[5:])}
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
 _READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE}
@@ -198,12 +204,11 @@ def passage_spellings(parsed: ParsedAnswer, record: QARecord, matcher: ValueMatc
     return {**dict(spellings.spellings()), **dict.fromkeys(spellings.told_words(record.question), "")}
 
 
-_ASKER = r"(?:I|i|I['’]m|I['’]ve|[Mm]y|[Ww]e|[Ww]e['’](?:re|ve)|[Oo]ur)"
-_OF_THE_ASKER = re.compile(rf"\b{_ASKER}\b")
+_OF_THE_ASKER = re.compile(r"\b(?:I|i(?!\.)|[Mm]y|[Ww]e|[Oo]ur)\b")
 _HIS_OWN = re.compile(rf"\b(?:[Mm]y|[Oo]ur)((?:[\s-]+(?!(?:{'|'.join(FUNCTION_WORDS)})\b)\w+){{1,4}})")
 _HALF_OF_DAY = re.compile(r"\d\s?[ap]\.?m\b", re.IGNORECASE)
 _SUPPOSES = re.compile(r"\b(?:think|believe|heard|read|assum\w+|guess|told|understand|suppos\w+|saw|seen|says?|said)\b")
-_READER = frozenset(["you", "your", "yours", "you're", "you've", "you’re", "you’ve"])
+_READER = frozenset(["you", "your", "yours"])
 
 
 def _told_of_himself(question: str) -> set[str]:
@@ -349,7 +354,7 @@ class _Spellings:
     def _parts_of_the_week(self) -> Iterator[tuple[int, str]]:
         """Weekdays and weekends, not to be read where a passage has a range or a list of all their days."""
         for word in range(len(self._parsed.words)):
-            days = _DAYS_OF.get(self._word(word).lower().removesuffix("s"))
+            days = PARTS_OF_THE_WEEK.get(self._word(word).lower().removesuffix("s"))
             if days and stem(self._word(word)) not in self._passages.stems:
                 named = (
                     {*text.days, *(day.removesuffix("s") for day in text.words)} for text in self._passages.contents

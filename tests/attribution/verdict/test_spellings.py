@@ -35,6 +35,7 @@ RETURNS = "You can return unused items within 30 days of delivery."
         ("Which bags may I take on my 13-hour flight?", "Your 13-hour flight qualifies.", ["13", "hour", "flight"]),
         ("Can I fly to Oslo? It lands at 1:15 am.", "You land at 1:15 a.m.", ["1:15", "a.m."]),
         ("My order arrived 12 days ago.", "The order arrived 12 days ago.", []),
+        ("It arrived late, i.e. after 12 weeks.", "You got it after 12 weeks.", []),
         ("Can I return it after 45 days?", "Yes, you can return it after 45 days.", []),
         ("I read that the mill dates from 1931.", "Yes, you are right: it dates from 1931.", []),
         ("Can I pay 3.50 euros in cash?", "Yes, you can pay 3.50 euros in cash.", []),
