@@ -114,7 +114,33 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             below = {(kind, -size) for kind, size in readings}
             is_sure = number.start in measured and measured[number.start].dimension in _TEMPERATURES
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
+        elif text[number.start - 1 : number.start] == " " and _may_be_hour(number, text):
+            readings |= {time for amount in number.amounts for time in _perhaps_at(int(amount), 0)}
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
+
+
+_HOUR = rf"(?:\d{{1,2}}|{'|'.join(SMALL_NUMBER_WORDS[:12])})"
+_HOUR_BEFORE = re.compile(
+    rf"\b(?:at|until|till|(?:from|between|opens?)(?:\s{_HOUR}(?::\d\d)?(?:\s?[ap]\.?m\.?)?\s(?:to|and))?)\s$",
+    re.IGNORECASE,
+)
+_HOUR_BEHIND = re.compile(
+    rf"(?:\s(?:to|until|till|and)\s{_HOUR}(?::\d\d)?)?\s?(?:$|[;)\n]|[.,:](?!\d)|(?:on|every|each|daily|in\sthe"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|week(?:day|end)s?)\b)",
+    re.IGNORECASE,
+)
+_LONGEST_HOUR_BEFORE = 32
+
+
+def _may_be_hour(number: Number, text: str) -> bool:
+    """Whether it may be an hour, as in "from 9 to 7"; where a noun stands behind a number, it counts something."""
+    is_hour = all(0 < amount <= _LAST_HOUR and amount == int(amount) for amount in number.amounts)
+    start = max(number.start - _LONGEST_HOUR_BEFORE, 0)
+    return (
+        is_hour
+        and _HOUR_BEHIND.match(text, number.end) is not None
+        and _HOUR_BEFORE.search(text, start, number.start) is not None
+    )
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
@@ -302,7 +328,7 @@ _LONGEST_BEFORE = 24
 _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
-_LAST_MONTH, _OLDEST_FISCAL_YEAR = 12, 70
+_LAST_HOUR, _LAST_MONTH, _OLDEST_FISCAL_YEAR = 24, 12, 70
 _FOLDS = {"halved": 0.5, "halving": 0.5, "twice": 2, "doubled": 2, "doubling": 2, "doubles": 2, "twofold": 2}
 _FOLDS |= {"thrice": 3, "tripled": 3, "tripling": 3, "triples": 3, "threefold": 3, "quadrupled": 4, "fourfold": 4}
 _FOLDS |= {"fivefold": 5, "tenfold": 10}

@@ -276,6 +276,8 @@ def _ranges(readings: Iterable[Reading], below: Decimal, above: Decimal, *, is_i
             yield from ((other, least, most) for other in (*kinds, *more))
         elif kind not in _DURATIONS and not is_measure:
             yield kind, size, size
+            if kind is Kind.PERHAPS_MINUTE:
+                yield Kind.MINUTE, size, size
     units = [reading for reading in readings if reading[0] in _DURATIONS or (is_measure and reading[0] not in _AMOUNTS)]
     for kind, size in in_other_units(units):
         is_rounded = meant and (below or above)
@@ -335,7 +337,7 @@ def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
 def _worded_numbers(
     parsed: ParsedAnswer, numbers: Iterable[tuple[Number, Quantity]], text: str
 ) -> Iterator[AnswerValue]:
-    """Numbers in words that count something, from two on; "one" and ordinals are too often no number.
+    """Numbers in words that count something or may be hours, from two on; "one" and ordinals are too often no number.
 
     "Several hundred" is none.
     """
@@ -348,7 +350,8 @@ def _worded_numbers(
         (amount,) = number.amounts
         is_untold = _UNTOLD_NUMBER.search(text, max(number.start - _LONGEST_UNTOLD, 0), number.start)
         is_scale = text[number.start : number.end].lower() in SCALES
-        if number.start in counting and amount > 1 and not (is_untold and is_scale):
+        counts = number.start in counting or Kind.PERHAPS_MINUTE in dict(quantity.readings)
+        if counts and amount > 1 and not (is_untold and is_scale):
             value = _value(quantity, text, rounding(text, number.start, number.end, amount))
             is_small = amount < _FEWEST_COUNTED_IN_WORDS and _DURATIONS.isdisjoint(dict(quantity.readings))
             yield replace(value, counted=noun_behind(text, number.end)) if is_small else value

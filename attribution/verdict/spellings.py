@@ -113,10 +113,15 @@ class _Written:
     def is_of_other_unit(self, other: _Written) -> bool:
         """Whether the two have units, but not the same; dates, times of day and ordinals are nothing else."""
         if (_DATE in self.units) != (_DATE in other.units):
-            return True
+            return not (self.may_be_hour or other.may_be_hour)
         if (_ORDINAL in self.units) != (_ORDINAL in other.units):
             return self.counts or other.counts  # "minute 12" may be the 12th
         return bool(self.units and other.units) and self.units.isdisjoint(other.units)
+
+    @property
+    def may_be_hour(self) -> bool:
+        """Whether it is a number that may be an hour, as in "from 9 to 7"."""
+        return {Kind.AMOUNT, Kind.PERHAPS_MINUTE} <= {kind for kind, _ in self.readings}
 
     @property
     def amounts(self) -> set[Decimal]:

@@ -51,6 +51,10 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
     [
         ("The last tram leaves at 23:00.", "The last tram leaves at 11 p.m. sharp.", {"23:00": "11"}),
         ("Doors open at half past six.", "Doors open at 18:30.", {"half": "18:30", "past": "", "six": ""}),
+        ("It is open from 9 to 7.", "It is open from 9:00 to 19:00.", {"7": "19:00"}),
+        ("It is open from 9 to 7.", "It has 9 to 7 rooms, and is open from 10:00 to 18:00.", {}),
+        ("Doors open at nine.", "Doors open at 21:00.", {"nine": "21:00"}),
+        ("They grew from 5 to 7 percent.", "They sell it from 17:00 to 19:00.", {}),
         ("It is open on weekdays.", "It is open Mon-Fri.", {"weekdays": ""}),
         ("It is shut on weekends.", "It is shut on Saturdays and Sundays.", {"weekends": ""}),
         ("It is open on weekends.", "It is open Monday to Saturday.", {}),
