@@ -125,8 +125,15 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_text_or_integer(kind: pa.DataType) -> bool:
-    """What an id may be."""
+    """What a passage's id may be."""
     return is_text(kind) or pa.types.is_integer(plain_type(kind))
+
+
+def is_id(kind: pa.DataType) -> bool:
+    """What a row's id may be: also a UUID and a decimal of whole numbers, as warehouses have them."""
+    plain = plain_type(kind)
+    is_whole = pa.types.is_decimal(plain) and plain.scale == 0
+    return is_text_or_integer(kind) or is_whole or isinstance(kind, pa.UuidType)
 
 
 def is_passages(kind: pa.DataType) -> bool:
@@ -169,7 +176,7 @@ class InputField:
 
 
 INPUT_FIELDS = (
-    InputField("record_id", True, is_text_or_integer, "a string or an integer"),
+    InputField("record_id", True, is_id, "a string, an integer or a UUID"),
     InputField("question", True, is_text, "a string"),
     InputField(
         "passages", True, is_passages, "a list of strings or of struct<text: string, title: string, passage_id: string>"

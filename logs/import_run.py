@@ -89,7 +89,7 @@ def import_exports(
     Raises:
         UsageError: if a path to question, passages or answer is none, or the table of passages is none.
         DataError: if a file cannot be read or is not in its format; nothing is written.
-        RunError: if the log cannot be written, or would have no rows.
+        RunError: if the log cannot be written, or all rows are dead letters.
     """
     store = storage or ArrowStorage()
     rows = ExportRows(kind, options)
@@ -117,8 +117,11 @@ def _once_each(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         if isinstance(outcome, QARecord):
             digest = blake2b(outcome.record_id.encode(), digest_size=16).digest()
             if digest in digests:
-                message = "record_id should name each row once, an earlier row has the same id; keep one of the rows, "
-                message += "or where each has one passage of an answer, put these in one list (array_agg in SQL)"
+                message = "record_id should name each row once, an earlier row has the same id; keep one of the rows; "
+                message += (
+                    "where each has one passage of an answer, put these in one list (array_agg in SQL); where ids "
+                )
+                message += "begin anew in each file, import each file into a log of its own"
                 fault = RowFault(Reason.DUPLICATE_RECORD_ID, message, column="record_id")
                 outcome = FaultyRow(outcome.source, outcome.record_id, fault, outcome.answer)
             digests.add(digest)
@@ -145,16 +148,16 @@ def _write(output: Path, schema: pa.Schema, outcomes: Iterable[Outcome], summary
                 summary.example = summary.example or message
             if summary.seen:
                 rows.describe(with_reading_notes(summary.seen.notes))
-        why_none = "the files are empty"
+        why_none = ""  # empty files, as of a quiet day, make an empty log
         if summary.dead_letters:
             refused.replace(letters)
             counts = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.reasons.items()))
             why_none = f"{counts}; {letters} says why, the first of them: {summary.example}"
-        elif summary.written:
-            letters.unlink(missing_ok=True)
-        elif summary.seen and summary.seen.skipped:
+        elif summary.seen and summary.seen.skipped and not summary.written:
             why_none = f"none of {summary.seen.skipped} records is a span; check the format's name"
-        if not summary.written:
+        else:
+            letters.unlink(missing_ok=True)
+        if why_none and not summary.written:
             raise RunError(f"logs should have rows that can be imported, have none: {why_none}")
         log.replace(output)
 
@@ -291,7 +294,9 @@ def summary_lines(summary: ImportSummary, output: Path) -> Iterator[str]:
     spans = "" if not summary.seen or not summary.seen.spans else f" ({summary.seen.spans} spans)"
     line = f"{summary.read} rows read of {files}{spans}, {summary.written} written to {output}"
     if summary.dead_letters:
-        line += f", {summary.dead_letters} dead letters in {letters_path(output)}"
+        line += (
+            f", {summary.dead_letters} dead letter{'' if summary.dead_letters == 1 else 's'} in {letters_path(output)}"
+        )
     yield line
     yield from (f"dead letters, {reason}: {count}" for reason, count in sorted(summary.reasons.items()))
     if summary.seen:

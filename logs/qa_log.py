@@ -323,7 +323,7 @@ class _PartitionedLog:
             table = batch.rows
             for name, value in self._values.items():
                 table = table.append_column(name, pa.array([value] * table.num_rows, pa.string()))
-            yield replace(batch, rows=table.select([part.column for part in parts]))
+            yield replace(batch, rows=table.select([*dict.fromkeys(part.column for part in parts)]))
 
 
 @runtime_checkable

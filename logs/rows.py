@@ -149,12 +149,13 @@ _FIELDS = ("record_id", "question", "passages", "answer", "target_spans", "answe
 def _field_values(name: str, batch: pa.RecordBatch, column_map: ColumnMap, most_bytes: int) -> list[Any]:
     if not column_map.has(name):
         return [None] * batch.num_rows
-    array = plain_array(batch.column(column_map.column_of(name)))
+    column = batch.column(column_map.column_of(name))
+    array = plain_array(column)
     if name in ("passages", "target_spans"):
         read = _passages_of if name == "passages" else _ranges_of
         return _list_values(array, lambda items: read(items, most_bytes))
     if name != "answered_at" or is_text(array.type):
-        return text_values(array, most_bytes)
+        return text_values(column, most_bytes)
     is_day = pa.types.is_date32(array.type)
     ticks = array.cast(pa.int32() if is_day else pa.int64()).to_pylist()
     unit = "day" if is_day else "ms" if pa.types.is_date64(array.type) else array.type.unit
@@ -162,10 +163,11 @@ def _field_values(name: str, batch: pa.RecordBatch, column_map: ColumnMap, most_
 
 
 def text_values(array: pa.Array, most_bytes: int) -> list[RawText]:
-    """Bytes of each text, or the number where the column holds integers."""
+    """Bytes of each text, also of a UUID and a decimal, or the number where the column holds integers."""
     plain = plain_array(array)
     if not is_text(plain.type):
-        return cast("list[RawText]", plain.to_pylist())
+        values = (array if isinstance(array.type, pa.UuidType) else plain).to_pylist()
+        return [value if value is None or isinstance(value, int) else str(value).encode() for value in values]
     plain = plain.cast(pa.large_binary())
     sizes = pc.binary_length(plain)
     if (pc.max(sizes).as_py() or 0) <= most_bytes:

@@ -94,7 +94,7 @@ def _text_records(file: BinaryIO, wrappers: Sequence[str], takes_csv: bool) -> I
         raise LogFormatError("should be UTF-8, begins like UTF-16; save it as UTF-8")
     if begin.startswith((b"{", b"[")):
         yield from _json_values(file, wrappers, may_be_lines=begin.startswith(b"{"))
-    elif begin and takes_csv and b"\x00" not in begin:
+    elif begin and takes_csv and b"\x00" not in begin.partition(b"\n")[0]:
         yield from csv_rows(file)
     elif begin:
         kinds = "JSON, JSON lines, CSV, Parquet or Arrow" if takes_csv else "JSON, JSON lines, Parquet or Arrow"
@@ -341,6 +341,9 @@ def csv_rows(file: BinaryIO) -> Iterator[FileRecord]:
                 yield FileRecord(first, RowFault(Reason.INVALID_VALUE, message, column=None))
             elif row.cells is None:
                 return
+            elif row.cells == names:
+                message = f"line {first} should be a row, repeats the names of columns; leave it out"
+                yield FileRecord(first, RowFault(Reason.INVALID_VALUE, message, column=None))
             elif row.cells:
                 yield FileRecord(first, _row_of(names, row.cells, first, lines.taken))
     finally:
@@ -511,6 +514,9 @@ def _stream_batches(file: BinaryIO) -> Iterator[pa.RecordBatch]:
 def _read_columns(schema: pa.Schema, rows: int, notes: Counter[str]) -> list[str]:
     """The names of the columns but those of lists of numbers, which would take most of the time and memory."""
     items = {field.name: list_item_type(plain_type(field.type)) for field in schema}
+    if len(items) < len(schema.names):
+        name = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise DataError(f"should have columns with different names, has {name!r} more than once; rename one of them")
     vectors = {name for name, item in items.items() if item is not None and pa.types.is_floating(item)}
     notes.update({f"column {name!r} is not read, since it holds lists of numbers": rows for name in vectors})
     return [name for name in schema.names if name not in vectors]

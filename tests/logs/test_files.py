@@ -280,3 +280,9 @@ def test_file_beside_the_folders_lacks_them(tmp_path):
     path = write_log(tmp_path / "part.parquet", log_rows(1))
     with pytest.raises(LogFormatError, match="one column 'dt' is needed, there is none"):
         QALog(str(path), LogOptions(extra_columns=("dt",))).check()
+
+
+def test_a_folder_may_give_a_field_and_an_extra_column(tmp_path):
+    path = write_log(tmp_path / "dt=2026-01-01" / "part.parquet", log_rows(1))
+    (record,) = records_of(path, LogOptions(columns=(("answered_at", "dt"),), extra_columns=("dt",)))
+    assert (record.answered_at, record.extra_columns) == (datetime(2026, 1, 1, tzinfo=UTC), (("dt", "2026-01-01"),))

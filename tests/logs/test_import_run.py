@@ -439,3 +439,11 @@ def test_file_whose_disk_fails_may_be_read_another_time(tmp_path, monkeypatch, c
     monkeypatch.setattr(ArrowStorage, "open", failing)
     assert run("ragas", "--data", path, "--output", tmp_path / "log.parquet") == ExitCode.FAILED
     assert "a.jsonl' cannot be read: [Errno 5] Input/output error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.json", "[]"), ("a.jsonl", ""), ("a.csv", "user_input,response\n")])
+def test_a_day_without_rows_makes_an_empty_log(name, content, tmp_path, capsys):
+    (tmp_path / name).write_text(content)
+    assert run("ragas", "--data", tmp_path / name, "--output", tmp_path / "log.parquet") == 0
+    assert "0 rows read of 1 file, 0 written" in capsys.readouterr().out
+    assert [*QALog(str(tmp_path / "log.parquet")).outcomes()] == []

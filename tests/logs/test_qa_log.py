@@ -6,9 +6,11 @@ import pickle
 import tracemalloc
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from decimal import Decimal
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -440,3 +442,23 @@ def test_extra_columns_keep_their_values(tmp_path):
     values = dict(record.extra_columns)
     assert pa.array([values["when"]], pa.timestamp("ns")).cast(pa.int64()).to_pylist() == [1_000_000_001]
     assert (values["kind"], values["tags"]) == ("live", ["a", None])
+
+
+@pytest.mark.parametrize(
+    ("ids", "texts"),
+    [
+        (pa.array([Decimal(7), Decimal(100), Decimal(7)], pa.decimal128(38, 0)), ["7", "100", "7"]),
+        (
+            pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), b"\1" * 16, bytes(16)], pa.binary(16))),
+            [str(UUID(int=0)), str(UUID(bytes=b"\1" * 16)), str(UUID(int=0))],
+        ),
+    ],
+)
+def test_ids_of_warehouses_are_texts(ids, texts, tmp_path):
+    table = pa.Table.from_pylist([log_row(number) for number in range(3)], LOG_SCHEMA)
+    pq.write_table(
+        table.set_column(table.schema.get_field_index("record_id"), "record_id", ids), tmp_path / "a.parquet"
+    )
+    log = QALog(str(tmp_path / "a.parquet"))
+    assert [one.record_id for one in log.outcomes()] == texts
+    assert [*log.duplicate_rows()] == [2]

@@ -373,6 +373,9 @@ def test_no_quotes_make_lines_be_read_again_and_again(lines, count, last, monkey
 def test_line_of_names_may_follow_blank_lines_and_has_to_be_whole():
     assert csv_read("\n\na,b\n1,x\n") == ([row(4, "1", "x")], [])
     assert csv_read(" \t\r\n\ufeff\n  a,b\n1,x\n") == ([row(4, "1", "x")], [])
+    assert csv_read("a,b\n1,x\na,b\n2,y\n") == (
+        [row(2, "1", "x"), row(4, "2", "y")], ["line 3 should be a row, repeats the names of columns; leave it out"]
+    )  # fmt: skip
     with pytest.raises(LogFormatError, match="line of names, line 1 is none: unexpected end of data"):
         csv_read('a,"b\n1,x\n')
 
