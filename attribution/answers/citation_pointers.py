@@ -51,18 +51,19 @@ SOURCE = (
 """A noun phrase that names the sources of an answer; for lower case or ``re.IGNORECASE``."""
 
 _REFERENCE = re.compile(rf"(?<!\w)(?:the\s+)?(?:{_NUMBERED}|(?P<ordinal>{_ORDINAL})\s+{_NOUN}(?!\w))", re.IGNORECASE)
+_WRITTEN_ID = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S{4,}")
 
 
 @dataclass(frozen=True, slots=True)
 class PassageReference:
-    """Words of an answer that name one passage by its number; ``passage_index`` counts from 0."""
+    """Words of an answer that name one passage by its number or id; ``passage_index`` counts from 0."""
 
     chars: CharRange
     passage_index: int
 
 
 def passage_references(answer: str, passages: Sequence[Passage]) -> tuple[PassageReference, ...]:
-    """Every passage that the answer names by number, ascending; answers count from 1.
+    """Every passage that the answer names by number or id, ascending; answers count from 1.
 
     Numbers are ids where all of them are, or where one is larger than the count of passages. A phrase that names
     several ("passages 1 and 3") gives one reference for each, with the same characters. Numbers without a passage are
@@ -78,18 +79,38 @@ def passage_references(answer: str, passages: Sequence[Passage]) -> tuple[Passag
             numbers += _numbers(match.group())
         named.append((CharRange(*match.span()), numbers, not ordinal))
     by_id = names.are_ids([number for _, numbers, may_be_id in named if may_be_id for number in numbers])
-    return tuple(
+    numbered = (
         PassageReference(chars, index)
         for chars, numbers, may_be_id in named
         for number in numbers
         for index in (names.with_id(number) if by_id and may_be_id else ()) or (number - 1,)
         if 0 <= index < names.count
     )
+    return tuple(sorted((*numbered, *named_ids(answer, passages)), key=lambda reference: reference.chars))
 
 
-def reference_ranges(answer: str) -> tuple[CharRange, ...]:
-    """The words that name passages by number, whether or not there are such passages; ascending and disjoint."""
-    return tuple(CharRange(*match.span()) for match in _references(answer))
+def reference_ranges(answer: str, passages: Sequence[Passage] = ()) -> tuple[CharRange, ...]:
+    """The words that name passages by number, whether or not there are such passages, or by an id; ascending."""
+    numbered = (CharRange(*match.span()) for match in _references(answer))
+    return tuple(sorted((*numbered, *(reference.chars for reference in named_ids(answer, passages)))))
+
+
+def named_ids(answer: str, passages: Sequence[Passage]) -> Iterator[PassageReference]:
+    """Where the answer names passages by their ids, as in "according to KB0012345".
+
+    Such an id has letters and digits. One that a passage has in its text may be what the answer tells about.
+    """
+    lowered = answer.lower()
+    for index, passage in enumerate(passages):
+        name = (passage.passage_id or "").strip().lower()
+        if (
+            _WRITTEN_ID.fullmatch(name)
+            and name in lowered
+            and not any(name in other.text.lower() for other in passages)
+        ):
+            pattern = rf"(?<![\w/.-]){re.escape(name)}(?!\w|[-.]\w)"
+            for match in re.finditer(pattern, answer, re.IGNORECASE):
+                yield PassageReference(CharRange(*match.span()), index)
 
 
 def _references(answer: str) -> Iterator[re.Match[str]]:

@@ -23,7 +23,7 @@ from attribeam.attribution.answers.answer_names import (
     passage_content,
     version,
 )
-from attribeam.attribution.answers.citation_pointers import reference_ranges
+from attribeam.attribution.answers.citation_pointers import named_ids, reference_ranges
 from attribeam.attribution.answers.markup import hide_markup, without_gaps
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.plain_text import (
@@ -469,6 +469,8 @@ class ValueMatcher:
         if moved is not parsed:
             spans = [(positions[value.chars.char_start], positions[value.chars.char_end - 1] + 1) for value in values]
             values = [replace(value, chars=CharRange(*span)) for value, span in zip(values, spans, strict=True)]
+        ids = [reference.chars for reference in named_ids(answer, passages)]
+        values = [value for value in values if not any(map(value.chars.overlaps, ids))]
         self._answer = answer
         self._all_values = sorted(values, key=lambda value: value.chars)
         self._parts: dict[tuple[int, int], frozenset[int]] = {}

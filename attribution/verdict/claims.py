@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from attribeam.attribution.answers.citation_pointers import reference_ranges
+from attribeam.attribution.answers.citation_pointers import named_ids, reference_ranges
 from attribeam.attribution.answers.markup import (
     block_ranges,
     fenced_code,
@@ -183,7 +183,10 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
         return WordKinds((ClaimKind.REFUSAL,) * len(everything), (words_range(parsed, everything),))
     if phrases.is_yes_or_no(text):
         return WordKinds((ClaimKind.DISCOURSE,) * len(everything), ())
-    long = [mark for mark in parsed.marked if mark.char_end - mark.char_start > 2]
+    references = reference_ranges(answer, record.passages)
+    named = (reference.chars for reference in named_ids(answer, record.passages))
+    ids = [chars for chars in named if not range_overlapping(chars, parsed.marked)]
+    long = sorted(mark for mark in {*parsed.marked, *ids} if mark.char_end - mark.char_start > 2)
     cited = replace_ranges(answer, long, ["[1]".ljust(mark.char_end - mark.char_start) for mark in long])
     headings = _heading_lines(unmarked)
     nesting = [CharRange(*match.span()) for match in _NESTING_ITEM.finditer(unmarked)]
@@ -208,7 +211,7 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     for label in label_words(parsed, answer):
         kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
     for kind, ranges in (
-        (ClaimKind.DISCOURSE, reference_ranges(answer)),
+        (ClaimKind.DISCOURSE, references),
         (ClaimKind.LANGUAGE, () if assume_language else unread_ranges(parsed, record)),
         (ClaimKind.CODE, _code(parsed, answer)),
     ):

@@ -137,7 +137,8 @@ _CONNECTIVE = _pattern(
 _REST = r"(?:(?! (?:and|but|so|however)\b)[^.!?,;:—\d]){0,80}"
 """The rest of a clause that has no number."""
 _INTERJECTION = _pattern(
-    r"\s*(?:certainly|absolutely|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?|great(?: question)?"
+    r"\s*(?:certainly|absolutely|sorry|hm+|oops|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?"
+    r"|great(?: question)?"
     r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
     r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?"
     r"|(?:best|regards|sincerely|cheers),(?: [\w-]+){1,3}(?=\s*[.!]?\s*$)|no problem"
@@ -183,7 +184,8 @@ _LEAD = _pattern(
     rf"(?<!\w)(?:it|they) {_ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:according to|based on|as per|per|see|from) {_CITED}(?:(?:,|,? and) {_CITED})*\s*,?",
     rf"(?<!\w)(?:according to|based on|as per) {_TEXT}\s*,",
-    rf"(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
+    rf"(?:(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
+    r"|(?:(?<!\w)\w+ )?\[1\](?=\s))"
     rf"(?:\s*\([^()]{{0,60}}\))?,? {_ADVERBS}{_REPORTS}(?!\w){_OBJECT}",
     rf"\(\s*(?:(?:refs?|references?|see|from|source)\.?:?\s*)?(?:as {_SAID} in )?"
     rf"{SOURCE}(?:\s*(?:,|;|and|&)\s*{SOURCE})*\s*\)",
@@ -199,7 +201,7 @@ _HERE = r"(?:here|below)(?:'s| is| are)"
 _ANNOUNCED = _words(
     "summar(?:y|ies) answers? responses? steps? lists? overview breakdown instructions? guide examples? explanation"
     " descriptions? comparison information details ways? tips? guidelines differences? reasons? methods? options"
-    " points? things facts how what why"
+    " points? things facts how what why results?"
 )
 _ANNOUNCEMENT = _pattern(
     rf"(?:^|[,:;.!])\s*(?:so )?(?:{_HERE}|(?:the )?following (?:is|are)) (?:[^\s.:]+ ){{0,7}}?{_ANNOUNCED}\b[^.:!?]*"
@@ -267,6 +269,7 @@ _OFFER = _pattern(
     r"(?<!\w)(?:could|can|would) you (?:please )?(?:provide|clarify|specify|share)\b",
     r"(?<!\w)please (?:provide|share|clarify|specify|rephrase|ask) "
     r"(?:me|more|further|additional|another|a (?:new|different|more)|the|your|any)\b",
+    r"^\s*please (?:try (?:again|another|a different|asking|rephrasing)|(?:modify|rephrase|reword|change) your \w+)\b",
     r"(?<!\w)(?:is there|if you (?:need|have|want)) anything else\b",
     r"(?<!\w)i (?:do not|don't) have (?:any )?personal (?:opinions?|feelings?|experiences?|beliefs?|preferences?)\b",
     r"(?<!\w)(?:happy|glad) to help\b",
@@ -457,6 +460,8 @@ _NOTHING_SAID = (
 )
 _SAID_IN_TEXT = "(?:mentioned|stated|specified|given|said|indicated|explained|disclosed|discussed|described)"
 
+_HELD = rf"{SOURCE}(?: (?:that )?(?:i|we) (?:have|was given|were given)(?: access to)?)?"
+
 _REFUSAL = _pattern(
     rf"{_AS_SUBJECT} (?:(?:do|does)\s*(?:not|n't)) {_ADVERBS}{_SAY}",
     rf"{_AS_SUBJECT} (?:never (?:\w+ly )?(?:says?|states?|mentions?|specif(?:y|ies)|explains?)\b|{_NOTHING_SAID})",
@@ -479,7 +484,12 @@ _REFUSAL = _pattern(
     rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}(?= in (?:{_DOCUMENTS}|{_TEXT}))",
     rf"(?<!\w)it(?:'s| is| was) not {_WRITTEN} (?:when|where|whether|if|who|whom|whose|what|which|why|how|that)\b",
     rf"(?<!\w)(?:based on|from|given) {SOURCE},? it(?:'s| is| remains) (?:unclear|unknown|not (?:\w+ly )?clear)\b",
-    rf"(?<!\w)(?:this|that|the|such)(?: \w+)? information {_IS_NOT} (?:\w+ly )?(?:{_SAID}|available)(?=\s*[.;]?\s*$)",
+    r"(?<!\w)(?:this|that|the|such)(?: \w+)? information(?: (?:that )?you(?:'re| are| have|'ve)? \w+(?: for)?)?"
+    rf" {_IS_NOT} (?:\w+ly )?(?:(?:{_SAID}|available)(?: (?:in|within) {_HELD})?|in {_HELD})(?=\s*[.;!]?\s*$)",
+    rf"(?<!\w)(?:the|your|this) (?:{_OF_A_MACHINE}|prompt|request|query) (?:was|is|has been)"
+    r" (?:filtered|blocked|rejected)\b",
+    rf"(?<!\w)(?:an?|the|your) {_OF_A_MACHINE} (?:could not|cannot|can not|couldn't|can't) be"
+    r" (?:generated|created|produced|found|provided)\b",
     rf"(?<!\w){_THERE_IS} (?:also )?(?:no|not (?:enough|any|sufficient|a)|insufficient|any|enough) "
     rf"(?:[\w-]+ ){{0,3}}?{_UNKNOWN}\b",
     rf"(?<!\w)(?:no|not enough|insufficient) (?:[\w-]+ ){{0,2}}?{_UNKNOWN} (?:(?:is|was|are|were|has been) )?"
@@ -495,7 +505,7 @@ _REFUSAL = _pattern(
     r"(?<!\w)(?:i|we)\s*(?:am|are|'m|'re) not (?:sure|certain)\b",
     r"(?<!\w)(?:this|that|it|which)\s*(?:'s|is) (?:(?:outside|beyond) (?:of )?(?:the scope|my (?:scope|knowledge))\b"
     r"|not something (?:i|we) can\b)",
-    rf"(?<!\w)no (?:relevant |matching )?(?:passages|documents|results|sources|{_UNKNOWN})"
+    rf"(?<!\w)no (?:relevant |matching )?(?:passages|documents|results|sources|content|{_UNKNOWN})"
     r" (?:(?:were|was|could be) found\b|found(?=\s*[.!]?\s*$))",
     rf"(?<!\w)(?:{_I_SEARCHED},? (?:and|but)(?: i)?|i(?:'ve| have)?) found (?:no {_RELEVANT}(?:{_HIT}|{_UNKNOWN})"
     rf"|nothing (?:about|on|regarding|in {SOURCE}))\b",
@@ -546,13 +556,14 @@ _BORDER = _pattern(
 )
 _MAY_REFUSE = re.compile(
     r"\b(?:not?|nothing|never|none|neither|cannot|unable|lacks?|fails?|silent|insufficient|impossible|difficult|hard"
-    r"|need(?:ed)?|required|necessary|outside|beyond|only|leaves?|un(?:clear|known|specified))\b|n['’]t\b"
+    r"|need(?:ed)?|required|necessary|outside|beyond|only|leaves?|filtered|blocked|rejected|un(?:clear|known|specified))\b|n['’]t\b"
 )
 """A cheap test without which no refusal can match."""
 _REFUSED_LABEL = re.compile(r"\W*[^\W_][\w'’-]*(?:\s+[^\W_][\w'’-]*){0,2}\s*:\s*")
 """What names the thing that is not said: "Body size: there is no mention of it"."""
 _BARE = _pattern(
-    r"\W*(?:n/a|unknown|not (?:mentioned|stated|specified|provided|given|available|found|applicable|known)"
+    r"\W*(?:n/a|unknown|empty (?:response|answer)"
+    r"|not (?:mentioned|stated|specified|provided|given|available|found|applicable|known)"
     r"|(?:insufficient|not enough|no) (?:information|context|mention|indication|answers?)"
     rf"|(?:insufficient|not enough|no) {_UNKNOWN} (?:available|provided|given|found|to (?:answer|tell|say)))\W*"
 )
@@ -560,7 +571,7 @@ _BARE = _pattern(
 
 def is_bare_refusal(answer: str) -> bool:
     """True for an answer that is nothing but "Not specified.", "N/A" and the like; a part of an answer would claim."""
-    return _BARE.fullmatch(_lowered(answer)) is not None
+    return _BARE.fullmatch(_lowered(answer).replace("_", " ")) is not None
 
 
 def is_yes_or_no(answer: str) -> bool:

@@ -368,6 +368,14 @@ def test_references_name_ids_where_all_are_or_passages_are_too_few():
         assert [one.passage_index for one in passage_references(answer, passages)] == named
 
 
+def test_an_id_in_words_names_its_passage_unless_a_text_has_it():
+    passages = [Passage("Pay by card.", None, "KB0012345"), Passage("The BX-200 hums.", None, "BX-200")]
+    answer = "Article kb0012345 says: pay by card. The BX-200 hums, as does KB00123456, says KB0012345-2."
+    (found,) = passage_references(answer, passages)
+    assert (found.chars.of(answer), found.passage_index) == ("kb0012345", 0)
+    assert reference_ranges(answer, passages) == (found.chars,)
+
+
 def test_a_reference_covers_the_words_that_name_it():
     answer = "According to the first passage, and passage 2, it is."
     found = passage_references(answer, [KETTLE, RULES])

@@ -1,10 +1,13 @@
 """Which spans are claims, read with the bundled parser on sentences of our own."""
 
+from dataclasses import replace
+
 import pytest
 from tests.attribution.trees import bundled_parser
 from tests.attribution.verdict.judged_rows import record
 
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
+from attribeam.attribution.answers.unmatched_values import ValueMatcher
 from attribeam.attribution.verdict.claims import answer_claims, word_kinds
 from attribeam.attribution.verdict.phrases import is_bare_refusal, purpose_before, refusals
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, Passage, SpanKind, TargetSpan
@@ -135,6 +138,18 @@ def test_words_about_sources_are_no_part_of_the_claim(answer):
     assert claims_of(answer).kind == AnswerKind.ANSWER
 
 
+@pytest.mark.parametrize("lead", ["According to KB00124, ", "KB00124 says that ", "Article KB00124 states that "])
+def test_a_passage_named_by_its_id_is_no_part_of_the_claim(lead):
+    answer = f"{lead}the ferry stops at Noon Island."
+    row, parsed = record(answer), bundled_parser().parse(answer)
+    row = replace(row, passages=(Passage("The ferry stops at Noon Island.", None, "KB00124"),))
+    kinds = word_kinds(parsed, row).kinds
+    claimed = [word.of(answer) for word, kind in zip(parsed.words, kinds, strict=True) if kind is ClaimKind.CLAIM]
+    assert claimed == ["the", "ferry", "stops", "at", "Noon", "Island", "."]
+    matcher = ValueMatcher(answer=answer, parsed=parsed, passages=row.passages)
+    assert matcher.unmatched_values(CharRange(0, len(answer)), ()) == ()
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -161,6 +176,10 @@ def test_words_about_sources_are_no_part_of_the_claim(answer):
         "There isn't a definitive answer to this.", "An exact number is not given.",
         "I have not been given any information on the colour.", "I'm afraid this is not something I can answer.",
         "Could not find an answer.", "I can only answer questions about the ferry.", "Not specified.", "N/A",
+        "NO_ANSWER",
+        "The information you asked for is not available in the retrieved data.", "Empty response",
+        "That information isn't in the data I have.", "Sorry! No relevant content was found in the knowledge base!",
+        "The response was filtered by the content policy.", "A summary could not be generated for your search.",
     ],
 )  # fmt: skip
 def test_an_answer_that_only_refuses_is_a_refusal(answer):
