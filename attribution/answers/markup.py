@@ -184,7 +184,8 @@ _UNSPOKEN = re.compile(
     rf"|<details\b(?:[^<>]*\btype=[\"']?(?:{_THOUGHT})\b[^<>]*>|[^<>]*>\s*<summary>\s*(?:thinking|thought|reasoning)\b)"
     r".*?(?:</details>|\Z)"
     r"|(?:<\|start\|>\w*)?<\|channel\|>(?!final)\w+[^<]*<\|message\|>.*?(?:<\|(?:end|call|return)\|>|(?=<\|start)|\Z)"
-    r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)|(?:<\|start\|>assistant)?(?:<\|channel\|>final)?<\|[a-z_]{3,20}\|>"
+    r"|<｜tool▁calls▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)|<\|(?:im_start|start_header_id)\|>\w+"
+    r"|<(?:start|end)_of_turn>(?:model\b)?|\[/?INST\]|(?:<\|start\|>assistant)?(?:<\|channel\|>final)?<\|[a-z_]{3,20}\|>"
     r"|(?<!~)~~(?=[^\s~])[^~\n]{1,300}(?<=\S)~~(?!~)|<(?P<struck>del|s|strike)\b[^<>]*>[^<>]{1,300}</(?P=struck)>"
     r"|^(?:Thought|Action|Action Input|Observation):(?=.*^(?:Action|Final Answer):).*?(?=^Final Answer:|\Z)",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,

@@ -107,14 +107,16 @@ def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ..
 def _is_short_foreign(answer: str, question: str, passages: str) -> bool:
     """Whether an answer of a few words to passages that are read is foreign, by itself or with its question.
 
-    It is not if it has a word of the passages: a name or a term that is wrong is to be judged.
+    It is not if most of its longer words are of the passages: a name or a term that is wrong is to be judged. One
+    English word of the question may be one of another language, too ("Was kostet es?").
     """
     asked = {word.lower() for word in _WORD.findall(question)}
-    with_question = "" if asked & _ENGLISH else question
+    with_question = "" if len(asked & _ENGLISH) > 1 else question
     if not _is_foreign_latin(answer) and not _is_foreign_latin(f"{with_question} {answer}"):
         return False
     known = {word.lower() for word in _WORD.findall(passages)}
-    return not any(len(word) >= _FEWEST_LETTERS and word.lower() in known for word in _WORD.findall(answer))
+    long = [word.lower() for word in _WORD.findall(answer) if len(word) >= _FEWEST_LETTERS]
+    return 2 * sum(word in known for word in long) < len(long)
 
 
 def _is_long(text: str) -> bool:

@@ -87,6 +87,7 @@ def test_a_short_answer_goes_with_its_question_and_passages(question, passage, a
         ("Qui paie la livraison ?", "The seller pays the cost of shipping for all orders.", "C'est le vendeur."),
         ("A che ora apre la piscina?", "The pool opens every day at nine in the morning.",
             "La piscina apre alle nove."),
+        ("Was kosten Tickets?", "Tickets are sold on board and cost five crowns.", "Tickets werden an Bord verkauft."),
         ("", "Das Schwimmbad öffnet täglich um neun Uhr morgens.", "Um neun Uhr."),
         ("Bonjour", "L'hôtel propose une connexion gratuite dans toutes les chambres.",
             "Bonjour ! Comment puis-je vous aider ?"),
