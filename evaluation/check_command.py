@@ -35,7 +35,7 @@ from attribeam.evaluation.measures.accuracy import (
     score_methods,
     shown,
 )
-from attribeam.evaluation.methods import audit_name, lab_methods
+from attribeam.evaluation.methods import audit_name, evaluation_methods
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import add_log_arguments, log_options
 from attribeam.report.messages import print_lines
@@ -230,7 +230,7 @@ def measure_quality(answers: Iterable[LabelledAnswer], model: AttentionModel, pa
     """
     from attribeam.attribution.attention.hidden_states import check_states
 
-    hidden_layer, known, available = min(model.layer_count // 2, model.layer - 1), [*answers], lab_methods()
+    hidden_layer, known, available = min(model.layer_count // 2, model.layer - 1), [*answers], evaluation_methods()
     methods = [available[name] for name in (*CANDIDATES, REFERENCE_METHOD)]
     try:
         check_states(model.network)

@@ -32,7 +32,7 @@ from attribeam.evaluation.datasets import (
 from attribeam.evaluation.measures import Figures, interval_cell, text_table, write_json
 from attribeam.evaluation.measures.accuracy import score_methods, shown
 from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
-from attribeam.evaluation.methods import LabMethod, lab_methods
+from attribeam.evaluation.methods import EvaluationMethod, evaluation_methods
 from attribeam.evaluation.methods.unions import ScoredUnion
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.audit_directory import AuditDirectory
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--method", action="append", metavar="NAME|MODULE:CLASS",
-        help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/extending.md; may be "
+        help=f"a method, {', '.join(evaluation_methods())}, or a class of your own, see docs/extending.md; may be "
         "repeated (default: all that work without --language-model); for --measure support also novelty and "
         "flag-all, which leave out the audit",
     )  # fmt: skip
@@ -252,8 +252,8 @@ def _check_suite(args: argparse.Namespace) -> None:
     for name in ("dataset", "measure", "audit"):
         if getattr(args, name) is not None:
             raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
-    if unknown := sorted(set(args.method or ()) - set(lab_methods())):
-        raise UsageError(f"--suite compares its own methods, {', '.join(lab_methods())}; leave out: {unknown}")
+    if unknown := sorted(set(args.method or ()) - set(evaluation_methods())):
+        raise UsageError(f"--suite compares its own methods, {', '.join(evaluation_methods())}; leave out: {unknown}")
     if args.cost or args.sweep_layers:
         raise UsageError("--suite always measures costs and varies the layer; leave --cost and --sweep-layers out")
     if args.output is None:
@@ -290,7 +290,7 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
                 yield _Step(name, folder, own, lacks)
 
 
-def _paper_weights(args: argparse.Namespace) -> Iterator[LabMethod]:
+def _paper_weights(args: argparse.Namespace) -> Iterator[EvaluationMethod]:
     """The unions without the weights that options or the model bring, if any: the alternatives use none."""
     settings = runs.method_settings(args)
     defaults = read_model_directory(runs.model_choice(args).model).defaults.method

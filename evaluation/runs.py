@@ -31,7 +31,7 @@ from attribeam.evaluation.datasets.dataset_file import (
 )
 from attribeam.evaluation.datasets.labelled_log import load_marks
 from attribeam.evaluation.measures import accuracy, faithfulness, judged_answers, scorers
-from attribeam.evaluation.methods import LabMethod, chosen_methods, lab_methods, needs_of
+from attribeam.evaluation.methods import EvaluationMethod, chosen_methods, evaluation_methods, needs_of
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import log_options
 from attribeam.report.audit_directory import AuditDirectory
@@ -114,14 +114,14 @@ def _prepared(
     loaders: Mapping[str, Callable[[Path], LabelledDataset]],
     *,
     defaults: Sequence[str] | None = None,
-    more: Sequence[LabMethod] = (),
-) -> tuple[list[LabMethod], LabelledDataset, LoadedModels]:
+    more: Sequence[EvaluationMethod] = (),
+) -> tuple[list[EvaluationMethod], LabelledDataset, LoadedModels]:
     """The methods, the data and the models.
 
     Without ``--method`` the methods are ``defaults``, or all that the named models allow; ``more`` run beside them.
     """
     settings, of_language = method_settings(args), args.measure == datasets.Measure.FAITHFULNESS
-    available = lab_methods(settings)
+    available = evaluation_methods(settings)
     if args.method is None and defaults is not None:
         available = {name: available[name] for name in defaults}
     has_language = of_language or args.language_model is not None
@@ -136,7 +136,7 @@ def _prepared(
     return methods, dataset, load_once(with_all_layers(choice) if args.sweep_layers else choice, needs)
 
 
-def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) -> measures.Figures:
+def evaluate_passages(args: argparse.Namespace, more: Sequence[EvaluationMethod] = ()) -> measures.Figures:
     """Which passages the methods find, and ``more`` methods beside those that were asked for."""
     methods, dataset, models = _prepared(args, datasets.LOADERS, more=more)
     if args.sweep_layers:

@@ -304,12 +304,12 @@ def read_run_options(options: AuditOptions) -> RunOptions:
     """
     _check_run(options)
 
-    def as_workers_find(path: str) -> str:
+    def absolute_path(path: str) -> str:
         return path if not path or options.runner == LOCAL or "://" in path else str(Path(path).absolute())
 
     return options.only(RunOptions).replaced(
-        input=tuple(map(as_workers_find, options.input)),
-        output=as_workers_find(options.output),
+        input=tuple(map(absolute_path, options.input)),
+        output=absolute_path(options.output),
         gpus=named_gpus(options.device),
         fail_if=tuple(dict.fromkeys(options.fail_if)),
     )

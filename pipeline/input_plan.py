@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from attribeam import __version__
-from attribeam.attribution.methods.audit_row import OF_VERDICTS, AuditRow, Outcome, Stored, reused_provenance
+from attribeam.attribution.methods.audit_row import OF_VERDICTS, AuditRow, Outcome, ReusedRecords, reused_provenance
 from attribeam.attribution.methods.method import has_own_model
 from attribeam.attribution.options import THRESHOLDS, MethodOptions
 from attribeam.logs.columns import check_same_extra_fields
@@ -309,4 +309,4 @@ class ReusedEvidence:
                 f"--reuse {self._audit.root}: it should have the {len(row.spans)} spans of row {source.source_row} of "
                 f"{source.source_file!r}, has {len(stored)} or others; leave --reuse out"
             )
-        return Stored(stored)
+        return ReusedRecords(stored)

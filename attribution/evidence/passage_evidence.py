@@ -296,7 +296,7 @@ def readable_runs(runs: Iterable[Run], passages: Sequence[Passage], *, leading: 
     ``runs`` are those of tokens, those of one text together and ascending.
     """
     on_words = [(*run[:2], *on_word_borders(text_of(run, passages), run[2], run[3]), run[4]) for run in runs]
-    words = _telling(_joined(on_words, passages, _is_bridge), passages, leading)
+    words = _informative_runs(_joined(on_words, passages, _is_bridge), passages, leading)
     return _joined(_with_sentences(words, passages), passages, lambda text: not any(map(str.isalnum, text)))
 
 
@@ -332,7 +332,7 @@ def _is_bridge(text: str) -> bool:
     return len(words) <= 1 and FUNCTION_WORDS.issuperset(words)
 
 
-def _telling(runs: list[Run], passages: Sequence[Passage], leading: int | None) -> list[Run]:
+def _informative_runs(runs: list[Run], passages: Sequence[Passage], leading: int | None) -> list[Run]:
     if len(runs) < 2:
         return runs
     best = max(runs, key=itemgetter(4))

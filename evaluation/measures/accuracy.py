@@ -25,7 +25,7 @@ from attribeam.evaluation.measures import (
     text_table,
     visible,
 )
-from attribeam.evaluation.methods import LabelledContext, LabMethod, outcome_of
+from attribeam.evaluation.methods import EvaluationMethod, LabelledContext, outcome_of
 from attribeam.report.messages import one_line
 from attribeam.schemas import EvidencePiece, Passage, RowFault
 
@@ -200,7 +200,11 @@ def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange
 
 
 def run_methods(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels, *, with_costs: bool = False
+    answers: Iterable[LabelledAnswer],
+    methods: Sequence[EvaluationMethod],
+    models: LoadedModels,
+    *,
+    with_costs: bool = False,
 ) -> tuple[MethodTally, ...]:
     """Run every method on every answer; what several methods need is computed once, unless costs are measured."""
     tallies = tuple(MethodTally(method.name, cost=Cost() if with_costs else None) for method in methods)

@@ -42,7 +42,7 @@ from attribeam.evaluation.measures import (
     text_table,
 )
 from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
-from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
+from attribeam.evaluation.methods import EvaluationMethod, LabelledContext, audit_name, evaluation_methods
 from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 
@@ -134,7 +134,7 @@ SWEPT = (ATTN_UNION, ATTN_UNION_DEP, "hss-union", "hss-union-dep")
 
 
 def run_at_layers(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[EvaluationMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
     """The tallies of all methods: one at each layer for those of ``SWEPT``, one for each of the others."""
     swept = [method for method in methods if method.name in SWEPT]
@@ -146,7 +146,7 @@ def run_at_layers(
 
 
 def sweep_layers(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[EvaluationMethod], models: LoadedModels
 ) -> dict[AtLayer, MethodTally]:
     """A tally for each method and layer; its name is "hss-union, layer 3".
 
@@ -373,7 +373,7 @@ def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, pars
 
     The model must be loaded completely (``ModelOptions.loaded_layers``).
     """
-    models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), lab_methods()
+    models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), evaluation_methods()
     spans = [len(answer.spans) for answer in answers]
     sources = [answer.record.question for answer in answers]
     usual = default_point(model, settings)
