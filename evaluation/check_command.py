@@ -33,7 +33,7 @@ from attribeam.evaluation.measures.accuracy import (
     accuracy_cells,
     run_methods,
     score_methods,
-    shown,
+    with_progress,
 )
 from attribeam.evaluation.methods import audit_name, evaluation_methods
 from attribeam.logs.columns import LogOptions
@@ -158,7 +158,7 @@ def _try_model(
     of_passages = f"on the passages ({shares.passage_tokens:.0%} of the prompt's tokens)"
     rest = f"{shares.outside:.0%} on the rest of the prompt, {shares.rest:.0%} on the answer itself"
     print_lines("", f"shares     {shares.passages:.0%} of the answer's attention {of_passages}, {rest}", "")
-    quality = measure_quality(shown(answers, "quality", "row"), model, parser)
+    quality = measure_quality(with_progress(answers, "quality", "row"), model, parser)
     print_lines(*quality_lines(quality))
     if output is None:
         print_lines("", serving_line(chosen.model, quality))

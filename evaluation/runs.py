@@ -142,9 +142,9 @@ def evaluate_passages(args: argparse.Namespace, more: Sequence[EvaluationMethod]
     if args.sweep_layers:
         from attribeam.evaluation.measures.layer_sweep import run_at_layers  # torch is not needed otherwise
 
-        tallies = run_at_layers(accuracy.shown(dataset.answers), methods, models)
+        tallies = run_at_layers(accuracy.with_progress(dataset.answers), methods, models)
     else:
-        tallies = accuracy.run_methods(accuracy.shown(dataset.answers), methods, models, with_costs=args.cost)
+        tallies = accuracy.run_methods(accuracy.with_progress(dataset.answers), methods, models, with_costs=args.cost)
     scores = accuracy.score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     single = sum(len(answer.spans) for answer in dataset.answers if len(answer.record.passages) == 1)
     strict = args.strict_isolation
@@ -170,7 +170,9 @@ def evaluate_citations(args: argparse.Namespace) -> measures.Figures:
     nli = faithfulness.NliModel.from_pretrained(args.nli_model, device=args.device)
     methods, dataset, models = _prepared(args, datasets.CITED_LOADERS, defaults=faithfulness.CITING_METHODS)
     most = args.most_citations
-    tallies = faithfulness.run_citations(accuracy.shown(dataset.answers), methods, models, nli, most_citations=most)
+    tallies = faithfulness.run_citations(
+        accuracy.with_progress(dataset.answers), methods, models, nli, most_citations=most
+    )
     rows = faithfulness.score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
     report = run_description(args) | {
         "skipped_rows": dataset.skipped,
@@ -192,7 +194,7 @@ def evaluate_faithfulness(args: argparse.Namespace) -> measures.Figures:
     """What spans lose without the passages that the methods name."""
     methods, dataset, models = _prepared(args, datasets.LOADERS)
     language = required(models.language, "language model")
-    shown = accuracy.shown(dataset.answers)
+    shown = accuracy.with_progress(dataset.answers)
     targets = faithfulness.target_answers(shown, language, spans=args.spans, source=args.answers)
     tallies, left_out = faithfulness.run_drops(targets, methods, models)
     if not tallies[0].spans:
