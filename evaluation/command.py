@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, options.AttributorOptions, *groups, options.COMPARED, options.THREADS)
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
-        "--most-citations", type=positive_integer, default=MOST_CITATIONS,
+        "--most-citations", type=positive_integer, default=MOST_CITATIONS, metavar="N",
         help=f"how many citations per sentence are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )  # fmt: skip
     add(
@@ -112,9 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     add(
-        "--bootstrap-draws", type=positive_integer, default=2000, help="number of resamples of the rows (default: 2000)"
+        "--bootstrap-draws",
+        type=positive_integer,
+        default=2000,
+        metavar="N",
+        help="number of resamples of the rows (default: 2000)",
     )
-    add("--seed", type=whole_number, default=0, help="seed of resamples and random draws (default: 0)")
+    add("--seed", type=whole_number, default=0, metavar="N", help="seed of resamples and random draws (default: 0)")
     add("--output", type=Path, metavar="FILE.json", help="also write the figures to this file")
 
 

@@ -285,10 +285,10 @@ def operating_points(risks: _Numbers, marked: _Flags) -> list[dict[str, float]]:
 
 
 def fit_scores(
-    items: MarkedItems, what: str, old: float | None, *, false_alarm_rate: float | None, seed: int
+    items: MarkedItems, score_name: str, old: float | None, *, false_alarm_rate: float | None, seed: int
 ) -> tuple[float, FittedPart]:
     """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one."""
-    part = support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
+    part = support_part(f"claims: unsupported below {score_name}", items, old, false_alarm_rate, seed)
     order = np.argsort(items.suspicion, kind="stable")
     right = np.cumsum(~items.lacking[order]) / np.arange(1, len(order) + 1)
     suspicion = items.suspicion[order]
@@ -321,9 +321,11 @@ def blended(verifier: MarkedItems, bundled: MarkedItems | None, *, seed: int) ->
     return replace(verifier, suspicion=suspicion), _fit_blend(verifier.suspicion, bundled.suspicion, verifier.lacking)
 
 
-def _fit_blend(own: _Numbers, bundled: _Numbers, lacking: _Flags) -> Blend:
+def _fit_blend(verifier_suspicion: _Numbers, bundled_suspicion: _Numbers, lacking: _Flags) -> Blend:
     """A logistic regression by Newton's method, with an L2 penalty on its two weights."""
-    inputs = np.column_stack([np.ones_like(own), log_odds_of_each(own), log_odds_of_each(bundled)])
+    inputs = np.column_stack(
+        [np.ones_like(verifier_suspicion), log_odds_of_each(verifier_suspicion), log_odds_of_each(bundled_suspicion)]
+    )
     penalty = np.diag([1e-3, 1.0, 1.0])
     weights = np.zeros(3)
     for _ in range(50):

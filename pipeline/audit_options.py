@@ -86,8 +86,8 @@ def named_gpus(device: str) -> tuple[str, ...]:
     return names
 
 
-def is_list(gpus: Sequence[str]) -> bool:
-    """Whether the GPUs are more than one, or may be."""
+def may_be_several_gpus(gpus: Sequence[str]) -> bool:
+    """Whether ``--device`` names several GPUs, or all, which may be several."""
     return len(gpus) > 1 or gpus == (ALL_GPUS,)
 
 
@@ -274,7 +274,7 @@ def read_settings(options: AuditOptions) -> AuditSettings:
     model = options.only(ModelOptions)
     if model.dtype == AUTO_DTYPE:
         model = model.replaced(dtype=None)
-    if is_list(named_gpus(model.device)):  # records do not depend on the number of GPUs
+    if may_be_several_gpus(named_gpus(model.device)):  # records do not depend on the number of GPUs
         model = model.replaced(device="cuda")
     columns = dict(options.columns)
     texts = {columns.get(field, field) for field in ("question", "passages", "answer", "prompt")}
@@ -342,7 +342,7 @@ def _check_run(options: AuditOptions) -> None:
         raise UsageError(
             f"--reuse and --output should be two directories, both are {options.reuse}; name another output"
         )
-    if not local and (options.model_workers is not None or is_list(gpus)):
+    if not local and (options.model_workers is not None or may_be_several_gpus(gpus)):
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
         )

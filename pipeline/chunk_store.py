@@ -181,7 +181,7 @@ def _check_leaks(
 
 
 def _values(path: Path) -> Iterator[tuple[str, int, object]]:
-    """(column, row of the log, value) of everything in a file but our own words and what the user gave."""
+    """(column, row of the log, value) of everything in a file but its ``unmasked_columns``."""
     for batch in _batches(path, None, _CHECKED_ROWS):
         rows = batch.column("source_row").to_pylist()
         for name in batch.schema.names:

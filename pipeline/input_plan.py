@@ -201,7 +201,7 @@ _VERDICT_ONLY = (OF_VERDICTS | THRESHOLDS) - {"assume_language"}
 
 @dataclass(frozen=True, slots=True)
 class ReusedAudit:
-    """An audit whose evidence is used again: its directory, its models' provenance, its names of files by today's."""
+    """An audit whose evidence is used again: its directory, its models' provenance, its input paths by this run's."""
 
     root: str
     models: Mapping[str, str]
@@ -290,7 +290,7 @@ class ReusedEvidence:
         return [self._outcome(row, spans.get(row.record.source, ()), dead_letters) for row in rows]
 
     def _part(self, numbers: Sequence[int], file: str) -> tuple[AuditDirectory, ds.Expression]:
-        """The chunks of the audit that have these rows of a file, and what finds their rows in them."""
+        """The chunks of the audit that have these rows of a file, and the filter that selects the rows."""
         first, last = min(numbers), max(numbers)
         chunks = [chunk for chunk in self._chunks[self._audit.files[file]] if chunk[0] <= last and first < chunk[1]]
         evidence, dead_letters = tuple(chunk[2] for chunk in chunks), tuple(chunk[3] for chunk in chunks)

@@ -41,7 +41,7 @@ from attribeam.attribution.methods.models import decoder_to_choose_for, load_aud
 from attribeam.attribution.models import half_precision_instructions
 from attribeam.attribution.option_declaration import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, is_list
+from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, may_be_several_gpus
 from attribeam.pipeline.worker_process import (
     MODEL_WORKER,
     BlockStep,
@@ -126,7 +126,7 @@ class ModelWorkers:
             self._models = message
 
     def death_of(self, pid: int | None) -> WorkerDied:
-        """How the model worker has ended that a worker says has ended on its block."""
+        """How the model worker with this process id ended; a worker has reported that it did."""
         running = (worker.death() for worker in self.running if worker.process.pid == pid)
         return next(running, self._ended.get(pid, WorkerDied(None, MODEL_WORKER)))
 
@@ -212,7 +212,7 @@ def _run_block(block: bytes, method: Method, options: MethodOptions, models: Loa
 
 
 class ModelWorkerDiedError(Exception):
-    """The model worker of this number of process ended on a block of the rows."""
+    """The model worker with this process id ended while it ran a block."""
 
     def __init__(self, pid: int | None) -> None:
         super().__init__(pid)
@@ -228,7 +228,7 @@ class RemoteModels:
     """
 
     def __init__(self, request_socket: socket, settings: AuditSettings) -> None:
-        """Wait for the models; where a model worker ends as it is asked, another one is."""
+        """Ask a model worker for its provenance, and the next one if that one ends meanwhile."""
         self._request_socket = request_socket
         self._sends_tokens_alone = reads_attention_alone(resolve_method(settings.method), settings.method)
         self._threads = ThreadPoolExecutor(_BLOCKS_AHEAD, thread_name_prefix="model-worker")
@@ -298,18 +298,20 @@ def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWor
     no model.
     """
     if not runs_models(resolve_method(settings.method), settings.method):
-        if options.model_workers is not None or is_list(options.gpus):
+        if options.model_workers is not None or may_be_several_gpus(options.gpus):
             raise UsageError(
                 f"--method {settings.method.method} has no model, so that --model-workers and several devices say "
                 "nothing; leave them out"
             )
         return None
-    by_default = is_list(options.gpus) or (bool(options.gpus) and options.workers != 1)
+    by_default = may_be_several_gpus(options.gpus) or (bool(options.gpus) and options.workers != 1)
     if options.model_workers is None and not by_default:
         return None
     if sys.platform == "win32":
         raise UsageError("--model-workers and several devices need Linux or macOS; use --device cuda --workers 1")
-    devices = _existing(options.gpus) if is_list(options.gpus) else (*options.gpus,) or (settings.model.device,)
+    devices = (
+        _existing(options.gpus) if may_be_several_gpus(options.gpus) else (*options.gpus,) or (settings.model.device,)
+    )
     count = options.model_workers or len(devices)
     if count < len(devices):
         raise UsageError(
