@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv beside this script and runs every check: ruff, mypy, pytest. Arguments are passed on to pytest.
 # With --fast as the first argument it runs ruff and the tests that need no model, which takes under a minute.
-# ATTRIBEAM_FLINK=1 also fetches Apache Flink (400 MB) and runs the tests on a cluster, about six minutes more.
+# ATTRIBEAM_FLINK=1 also fetches Apache Flink (380 MB) and runs the tests on a cluster, about six minutes more.
 set -euo pipefail
 
 here="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"

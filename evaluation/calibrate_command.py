@@ -241,8 +241,8 @@ def _check_enough(lacks: Sequence[str]) -> None:
         )
 
 
-def _measured_on(audit: AuditDirectory, items: MarkedItems, what: str) -> str:
-    return f"{len(items):,} marked {what} of {audit_title(audit)}, which its thresholds were fitted to"
+def _measured_on(audit: AuditDirectory, items: MarkedItems, kind: str) -> str:
+    return f"{len(items):,} marked {kind} of {audit_title(audit)}, which its thresholds were fitted to"
 
 
 def _lines(parts: Sequence[FittedPart], rate: float | None) -> Iterator[str]:

@@ -33,9 +33,9 @@ from attribeam.evaluation.measures.accuracy import (
     accuracy_cells,
     run_methods,
     score_methods,
-    shown,
+    with_progress,
 )
-from attribeam.evaluation.methods import audit_name, lab_methods
+from attribeam.evaluation.methods import audit_name, evaluation_methods
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import add_log_arguments, log_options
 from attribeam.report.messages import print_lines
@@ -158,7 +158,7 @@ def _try_model(
     of_passages = f"on the passages ({shares.passage_tokens:.0%} of the prompt's tokens)"
     rest = f"{shares.outside:.0%} on the rest of the prompt, {shares.rest:.0%} on the answer itself"
     print_lines("", f"shares     {shares.passages:.0%} of the answer's attention {of_passages}, {rest}", "")
-    quality = measure_quality(shown(answers, "quality", "row"), model, parser)
+    quality = measure_quality(with_progress(answers, "quality", "row"), model, parser)
     print_lines(*quality_lines(quality))
     if output is None:
         print_lines("", serving_line(chosen.model, quality))
@@ -230,7 +230,7 @@ def measure_quality(answers: Iterable[LabelledAnswer], model: AttentionModel, pa
     """
     from attribeam.attribution.attention.hidden_states import check_states
 
-    hidden_layer, known, available = min(model.layer_count // 2, model.layer - 1), [*answers], lab_methods()
+    hidden_layer, known, available = min(model.layer_count // 2, model.layer - 1), [*answers], evaluation_methods()
     methods = [available[name] for name in (*CANDIDATES, REFERENCE_METHOD)]
     try:
         check_states(model.network)

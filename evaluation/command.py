@@ -30,9 +30,9 @@ from attribeam.evaluation.datasets import (
     measure_of,
 )
 from attribeam.evaluation.measures import Figures, interval_cell, text_table, write_json
-from attribeam.evaluation.measures.accuracy import score_methods, shown
+from attribeam.evaluation.measures.accuracy import score_methods, with_progress
 from attribeam.evaluation.measures.faithfulness import MOST_CITATIONS
-from attribeam.evaluation.methods import LabMethod, lab_methods
+from attribeam.evaluation.methods import EvaluationMethod, evaluation_methods
 from attribeam.evaluation.methods.unions import ScoredUnion
 from attribeam.logs.reader import add_log_arguments
 from attribeam.report.audit_directory import AuditDirectory
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--method", action="append", metavar="NAME|MODULE:CLASS",
-        help=f"a method, {', '.join(lab_methods())}, or a class of your own, see docs/extending.md; may be "
+        help=f"a method, {', '.join(evaluation_methods())}, or a class of your own, see docs/extending.md; may be "
         "repeated (default: all that work without --language-model); for --measure support also novelty and "
         "flag-all, which leave out the audit",
     )  # fmt: skip
@@ -87,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, options.AttributorOptions, *groups, options.COMPARED, options.THREADS)
     add("--nli-model", metavar="NAME", help="the model that judges citations: a hub id or a directory")
     add(
-        "--most-citations", type=positive_integer, default=MOST_CITATIONS,
+        "--most-citations", type=positive_integer, default=MOST_CITATIONS, metavar="N",
         help=f"how many citations per sentence are judged (default: {MOST_CITATIONS}, as in ALCE)",
     )  # fmt: skip
     add(
@@ -112,9 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--limit", type=positive_integer, metavar="N", help="only the first N answers")
     add(
-        "--bootstrap-draws", type=positive_integer, default=2000, help="number of resamples of the rows (default: 2000)"
+        "--bootstrap-draws",
+        type=positive_integer,
+        default=2000,
+        metavar="N",
+        help="number of resamples of the rows (default: 2000)",
     )
-    add("--seed", type=whole_number, default=0, help="seed of resamples and random draws (default: 0)")
+    add("--seed", type=whole_number, default=0, metavar="N", help="seed of resamples and random draws (default: 0)")
     add("--output", type=Path, metavar="FILE.json", help="also write the figures to this file")
 
 
@@ -218,25 +222,25 @@ def _evaluate_suite(args: argparse.Namespace) -> None:
     steps = [*_steps(args)]
     if not steps:
         raise DataError(f"--data {args.data} should contain one of {', '.join(map(str, _LAYOUT))}; contains none")
-    for own in (step.args for step in steps):
-        if own.measure == Measure.SUPPORT:
-            JUDGED_LOADERS[own.dataset](own.data)
+    for step_args in (step.args for step in steps):
+        if step_args.measure == Measure.SUPPORT:
+            JUDGED_LOADERS[step_args.dataset](step_args.data)
         else:
-            runs.load_dataset(own, CITED_LOADERS if own.measure == Measure.CITATIONS else LOADERS)
+            runs.load_dataset(step_args, CITED_LOADERS if step_args.measure == Measure.CITATIONS else LOADERS)
     try:
         args.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"--output of a suite should be a directory, could not be created: {error}") from error
     results, sections = [], [f"# The paper's suite: {args.model}"]
     for step in (step for step in steps if step.lacks is None):
-        own, measure = step.args, step.args.measure
+        step_args, measure = step.args, step.args.measure
         print_lines(f"{step.name}: {measure}")
         if measure == SENSITIVITY:
-            figures = _evaluate_sensitivity(own)
+            figures = _evaluate_sensitivity(step_args)
         elif measure == Measure.PASSAGES and step.folder.name != "chinese":
-            figures = runs.evaluate_passages(own, [*_paper_weights(own)])
+            figures = runs.evaluate_passages(step_args, [*_paper_weights(step_args)])
         else:
-            figures = runs.RUNS[measure](own)
+            figures = runs.RUNS[measure](step_args)
         results.append({"dataset": step.name, "measure": measure, "figures": figures.report})
         sections.append(f"## {step.name}: {measure}\n\n```\n{figures.text}\n```")
     left_out = [f"{step.name}, {step.args.measure}: {step.lacks}" for step in steps if step.lacks is not None]
@@ -252,8 +256,8 @@ def _check_suite(args: argparse.Namespace) -> None:
     for name in ("dataset", "measure", "audit"):
         if getattr(args, name) is not None:
             raise UsageError(f"--suite runs all data sets and measures; leave --{name} out")
-    if unknown := sorted(set(args.method or ()) - set(lab_methods())):
-        raise UsageError(f"--suite compares its own methods, {', '.join(lab_methods())}; leave out: {unknown}")
+    if unknown := sorted(set(args.method or ()) - set(evaluation_methods())):
+        raise UsageError(f"--suite compares its own methods, {', '.join(evaluation_methods())}; leave out: {unknown}")
     if args.cost or args.sweep_layers:
         raise UsageError("--suite always measures costs and varies the layer; leave --cost and --sweep-layers out")
     if args.output is None:
@@ -276,21 +280,25 @@ def _steps(args: argparse.Namespace) -> Iterator[_Step]:
         for path in sorted(path for pattern in folder.patterns for path in (args.data / folder.name).glob(pattern)):
             name = folder.name if is_directory else f"{folder.name} {path.name.partition('.')[0]}"
             for measure in folder.measures:
-                own = argparse.Namespace(**vars(args))
-                own.dataset, own.data, own.measure = folder.dataset, path.parent if is_directory else path, measure
-                own.cost, lacks = measure == Measure.PASSAGES, lacking.get(measure)
+                step_args = argparse.Namespace(**vars(args))
+                step_args.dataset, step_args.data, step_args.measure = (
+                    folder.dataset,
+                    path.parent if is_directory else path,
+                    measure,
+                )
+                step_args.cost, lacks = measure == Measure.PASSAGES, lacking.get(measure)
                 if is_chinese:
-                    own.parser = args.chinese_parser or args.parser
+                    step_args.parser = args.chinese_parser or args.parser
                     if args.chinese_parser is None:
                         lacks = "no Chinese parser is named; add --chinese-parser NAME"
                 if compared := _CHINESE if is_chinese else _OF_SUITE.get(measure):
-                    own.method = [method for method in compared if args.method is None or method in args.method]
+                    step_args.method = [method for method in compared if args.method is None or method in args.method]
                 if measure == Measure.SUPPORT:
-                    own.method = own.method or [options.ATTN_UNION_DEP]
-                yield _Step(name, folder, own, lacks)
+                    step_args.method = step_args.method or [options.ATTN_UNION_DEP]
+                yield _Step(name, folder, step_args, lacks)
 
 
-def _paper_weights(args: argparse.Namespace) -> Iterator[LabMethod]:
+def _paper_weights(args: argparse.Namespace) -> Iterator[EvaluationMethod]:
     """The unions without the weights that options or the model bring, if any: the alternatives use none."""
     settings = runs.method_settings(args)
     defaults = read_model_directory(runs.model_choice(args).model).defaults.method
@@ -321,9 +329,9 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
         "top_k": sorted({*TOP_KS, default.top_k}),
         "isolation_tau": sorted({*ISOLATION_TAUS, default.isolation_tau}),
     }
-    lines = {name: [replace(default, **{name: value}) for value in some] for name, some in values.items()}
-    points = list(dict.fromkeys(point for some in lines.values() for point in some))
-    tallies = sweep(shown(dataset.answers), models, points, settings=settings)
+    lines = {name: [replace(default, **{name: value}) for value in line] for name, line in values.items()}
+    points = list(dict.fromkeys(point for line in lines.values() for point in line))
+    tallies = sweep(with_progress(dataset.answers), models, points, settings=settings)
     scores = score_methods(tallies.values(), draws=args.bootstrap_draws, seed=args.seed)
     by_point = dict(zip(tallies, scores, strict=True))
     report: dict[str, list[dict[str, Any]]] = {
@@ -336,9 +344,9 @@ def _evaluate_sensitivity(args: argparse.Namespace) -> Figures:
                 "failed_rows": len(by_point[point].failed_rows),
                 "isolated_spans": by_point[point].isolated_spans,
             }
-            for point in some
+            for point in line
         ]
-        for name, some in lines.items()
+        for name, line in lines.items()
     }
     tables = []
     for name, rows in report.items():

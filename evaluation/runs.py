@@ -31,7 +31,7 @@ from attribeam.evaluation.datasets.dataset_file import (
 )
 from attribeam.evaluation.datasets.labelled_log import load_marks
 from attribeam.evaluation.measures import accuracy, faithfulness, judged_answers, scorers
-from attribeam.evaluation.methods import LabMethod, chosen_methods, lab_methods, needs_of
+from attribeam.evaluation.methods import EvaluationMethod, chosen_methods, evaluation_methods, needs_of
 from attribeam.logs.columns import LogOptions
 from attribeam.logs.reader import log_options
 from attribeam.report.audit_directory import AuditDirectory
@@ -114,14 +114,14 @@ def _prepared(
     loaders: Mapping[str, Callable[[Path], LabelledDataset]],
     *,
     defaults: Sequence[str] | None = None,
-    more: Sequence[LabMethod] = (),
-) -> tuple[list[LabMethod], LabelledDataset, LoadedModels]:
+    more: Sequence[EvaluationMethod] = (),
+) -> tuple[list[EvaluationMethod], LabelledDataset, LoadedModels]:
     """The methods, the data and the models.
 
     Without ``--method`` the methods are ``defaults``, or all that the named models allow; ``more`` run beside them.
     """
     settings, of_language = method_settings(args), args.measure == datasets.Measure.FAITHFULNESS
-    available = lab_methods(settings)
+    available = evaluation_methods(settings)
     if args.method is None and defaults is not None:
         available = {name: available[name] for name in defaults}
     has_language = of_language or args.language_model is not None
@@ -136,15 +136,15 @@ def _prepared(
     return methods, dataset, load_once(with_all_layers(choice) if args.sweep_layers else choice, needs)
 
 
-def evaluate_passages(args: argparse.Namespace, more: Sequence[LabMethod] = ()) -> measures.Figures:
+def evaluate_passages(args: argparse.Namespace, more: Sequence[EvaluationMethod] = ()) -> measures.Figures:
     """Which passages the methods find, and ``more`` methods beside those that were asked for."""
     methods, dataset, models = _prepared(args, datasets.LOADERS, more=more)
     if args.sweep_layers:
         from attribeam.evaluation.measures.layer_sweep import run_at_layers  # torch is not needed otherwise
 
-        tallies = run_at_layers(accuracy.shown(dataset.answers), methods, models)
+        tallies = run_at_layers(accuracy.with_progress(dataset.answers), methods, models)
     else:
-        tallies = accuracy.run_methods(accuracy.shown(dataset.answers), methods, models, with_costs=args.cost)
+        tallies = accuracy.run_methods(accuracy.with_progress(dataset.answers), methods, models, with_costs=args.cost)
     scores = accuracy.score_methods(tallies, draws=args.bootstrap_draws, seed=args.seed)
     single = sum(len(answer.spans) for answer in dataset.answers if len(answer.record.passages) == 1)
     strict = args.strict_isolation
@@ -170,7 +170,9 @@ def evaluate_citations(args: argparse.Namespace) -> measures.Figures:
     nli = faithfulness.NliModel.from_pretrained(args.nli_model, device=args.device)
     methods, dataset, models = _prepared(args, datasets.CITED_LOADERS, defaults=faithfulness.CITING_METHODS)
     most = args.most_citations
-    tallies = faithfulness.run_citations(accuracy.shown(dataset.answers), methods, models, nli, most_citations=most)
+    tallies = faithfulness.run_citations(
+        accuracy.with_progress(dataset.answers), methods, models, nli, most_citations=most
+    )
     rows = faithfulness.score_citations(tallies, draws=args.bootstrap_draws, seed=args.seed)
     report = run_description(args) | {
         "skipped_rows": dataset.skipped,
@@ -192,7 +194,7 @@ def evaluate_faithfulness(args: argparse.Namespace) -> measures.Figures:
     """What spans lose without the passages that the methods name."""
     methods, dataset, models = _prepared(args, datasets.LOADERS)
     language = required(models.language, "language model")
-    shown = accuracy.shown(dataset.answers)
+    shown = accuracy.with_progress(dataset.answers)
     targets = faithfulness.target_answers(shown, language, spans=args.spans, source=args.answers)
     tallies, left_out = faithfulness.run_drops(targets, methods, models)
     if not tallies[0].spans:

@@ -115,7 +115,7 @@ def _marked_span(answer: AuditedAnswer, mark: Mark) -> SpanEvidence | None:
     return min(spans, key=lambda span: not span.is_claim, default=None)
 
 
-def missing(items: MarkedItems, what: str, false_alarm_rate: float | None) -> list[str]:
+def missing(items: MarkedItems, item_name: str, false_alarm_rate: float | None) -> list[str]:
     """What is too few to fit a threshold to: items that lack support, or supported ones.
 
     A false-alarm rate is measured on supported items: where there are n, the smallest share but 0 is 1 / n.
@@ -124,7 +124,7 @@ def missing(items: MarkedItems, what: str, false_alarm_rate: float | None) -> li
     lacking = int(items.lacking.sum())
     kinds = (("lack support", FEWEST, lacking), ("are supported", supported, len(items) - lacking))
     return [
-        f"{needed} {what} that {kind} are needed, {marked} are marked, {needed - marked} more to go"
+        f"{needed} {item_name} that {kind} are needed, {marked} are marked, {needed - marked} more to go"
         for kind, needed, marked in kinds
         if marked < needed
     ]
@@ -285,10 +285,10 @@ def operating_points(risks: _Numbers, marked: _Flags) -> list[dict[str, float]]:
 
 
 def fit_scores(
-    items: MarkedItems, what: str, old: float | None, *, false_alarm_rate: float | None, seed: int
+    items: MarkedItems, score_name: str, old: float | None, *, false_alarm_rate: float | None, seed: int
 ) -> tuple[float, FittedPart]:
     """Thresholds of evidence mass or of a verifier's score: the one of supported claims, and the lower one."""
-    part = support_part(f"claims: unsupported below {what}", items, old, false_alarm_rate, seed)
+    part = support_part(f"claims: unsupported below {score_name}", items, old, false_alarm_rate, seed)
     order = np.argsort(items.suspicion, kind="stable")
     right = np.cumsum(~items.lacking[order]) / np.arange(1, len(order) + 1)
     suspicion = items.suspicion[order]
@@ -298,27 +298,34 @@ def fit_scores(
     return max(part.new, lowest), part
 
 
-def blended(own: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:
+def blended(verifier: MarkedItems, bundled: MarkedItems | None, *, seed: int) -> tuple[MarkedItems, Blend]:
     """The items with out-of-fold blended suspicions, and the blend of all of them; without ``bundled``, as they are."""
     if bundled is None:
-        return own, Blend()
-    if len(own) != len(bundled) or (own.answers != bundled.answers).any() or (own.lacking != bundled.lacking).any():
+        return verifier, Blend()
+    if (
+        len(verifier) != len(bundled)
+        or (verifier.answers != bundled.answers).any()
+        or (verifier.lacking != bundled.lacking).any()
+    ):
         raise UsageError(
-            f"--blend should have the same marked answers and claims as --audit, has {len(bundled)} of {len(own)}; "
+            "--blend should have the same marked answers and claims as --audit, "
+            f"has {len(bundled)} of {len(verifier)}; "
             "audit the same logs with the same options, but for --verdict"
         )
-    folds = source_folds(own.answers.tolist(), seed=seed)
-    suspicion = np.empty_like(own.suspicion)
+    folds = source_folds(verifier.answers.tolist(), seed=seed)
+    suspicion = np.empty_like(verifier.suspicion)
     for fold in np.unique(folds):
         rest = folds != fold
-        blend = _fit_blend(own.suspicion[rest], bundled.suspicion[rest], own.lacking[rest])
-        suspicion[~rest] = blend.of(own.suspicion[~rest], bundled.suspicion[~rest])
-    return replace(own, suspicion=suspicion), _fit_blend(own.suspicion, bundled.suspicion, own.lacking)
+        blend = _fit_blend(verifier.suspicion[rest], bundled.suspicion[rest], verifier.lacking[rest])
+        suspicion[~rest] = blend.of(verifier.suspicion[~rest], bundled.suspicion[~rest])
+    return replace(verifier, suspicion=suspicion), _fit_blend(verifier.suspicion, bundled.suspicion, verifier.lacking)
 
 
-def _fit_blend(own: _Numbers, bundled: _Numbers, lacking: _Flags) -> Blend:
+def _fit_blend(verifier_suspicion: _Numbers, bundled_suspicion: _Numbers, lacking: _Flags) -> Blend:
     """A logistic regression by Newton's method, with an L2 penalty on its two weights."""
-    inputs = np.column_stack([np.ones_like(own), log_odds_of_each(own), log_odds_of_each(bundled)])
+    inputs = np.column_stack(
+        [np.ones_like(verifier_suspicion), log_odds_of_each(verifier_suspicion), log_odds_of_each(bundled_suspicion)]
+    )
     penalty = np.diag([1e-3, 1.0, 1.0])
     weights = np.zeros(3)
     for _ in range(50):

@@ -424,12 +424,12 @@ class Sending:
             if _may_pass(error) or _status(error) in _NO_ENTRY:
                 self._write_failures()
                 raise RunError(
-                    f"{self.name} does not take scores: {shown(error)}; {self.sent} answers are sent, start the same "
-                    "command again for the others"
+                    f"{self.name} does not take scores: {error_text(error)}; {self.sent} answers are sent, start "
+                    "the same command again for the others"
                 ) from error
             half = len(answers) // 2
             if half == 0:
-                self.failures.append((answers[0], shown(error)))
+                self.failures.append((answers[0], error_text(error)))
             for part in (answers[:half], answers[half:]) if half else ():
                 self._send(target, part, file)
             return
@@ -470,7 +470,7 @@ def _may_pass(error: BaseException) -> bool:
     return status >= 500 or status in _FOR_A_TIME
 
 
-def shown(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The error in one line, without what variables of keys hold and without the user of an address."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     for name, value in os.environ.items():

@@ -86,8 +86,8 @@ def named_gpus(device: str) -> tuple[str, ...]:
     return names
 
 
-def is_list(gpus: Sequence[str]) -> bool:
-    """Whether the GPUs are more than one, or may be."""
+def may_be_several_gpus(gpus: Sequence[str]) -> bool:
+    """Whether ``--device`` names several GPUs, or all, which may be several."""
     return len(gpus) > 1 or gpus == (ALL_GPUS,)
 
 
@@ -274,7 +274,7 @@ def read_settings(options: AuditOptions) -> AuditSettings:
     model = options.only(ModelOptions)
     if model.dtype == AUTO_DTYPE:
         model = model.replaced(dtype=None)
-    if is_list(named_gpus(model.device)):  # records do not depend on the number of GPUs
+    if may_be_several_gpus(named_gpus(model.device)):  # records do not depend on the number of GPUs
         model = model.replaced(device="cuda")
     columns = dict(options.columns)
     texts = {columns.get(field, field) for field in ("question", "passages", "answer", "prompt")}
@@ -304,12 +304,12 @@ def read_run_options(options: AuditOptions) -> RunOptions:
     """
     _check_run(options)
 
-    def as_workers_find(path: str) -> str:
+    def absolute_path(path: str) -> str:
         return path if not path or options.runner == LOCAL or "://" in path else str(Path(path).absolute())
 
     return options.only(RunOptions).replaced(
-        input=tuple(map(as_workers_find, options.input)),
-        output=as_workers_find(options.output),
+        input=tuple(map(absolute_path, options.input)),
+        output=absolute_path(options.output),
         gpus=named_gpus(options.device),
         fail_if=tuple(dict.fromkeys(options.fail_if)),
     )
@@ -342,7 +342,7 @@ def _check_run(options: AuditOptions) -> None:
         raise UsageError(
             f"--reuse and --output should be two directories, both are {options.reuse}; name another output"
         )
-    if not local and (options.model_workers is not None or is_list(gpus)):
+    if not local and (options.model_workers is not None or may_be_several_gpus(gpus)):
         raise UsageError(
             "--model-workers and several devices are for local runs; with --runner, each of its workers has the model"
         )

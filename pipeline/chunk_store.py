@@ -43,7 +43,7 @@ from attribeam.schemas.run_manifest import (
     dead_letter_counts,
 )
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import DEAD_LETTER_FILE, EVIDENCE_FILE, RowCounts, given_names
+from attribeam.transforms.row_groups import DEAD_LETTER_FILE, EVIDENCE_FILE, RowCounts, unmasked_columns
 
 FOLDERS = (CHUNKS, EVIDENCE, DEAD_LETTERS)
 _NAMED_LOGS = 3
@@ -181,11 +181,11 @@ def _check_leaks(
 
 
 def _values(path: Path) -> Iterator[tuple[str, int, object]]:
-    """(column, row of the log, value) of everything in a file but our own words and what the user gave."""
+    """(column, row of the log, value) of everything in a file but its ``unmasked_columns``."""
     for batch in _batches(path, None, _CHECKED_ROWS):
         rows = batch.column("source_row").to_pylist()
         for name in batch.schema.names:
-            if name not in given_names(batch.schema):
+            if name not in unmasked_columns(batch.schema):
                 yield from ((name, row, value) for row, value in zip(rows, batch.column(name).to_pylist(), strict=True))
 
 

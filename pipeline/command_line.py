@@ -21,7 +21,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from attribeam import __version__
-from attribeam.report.messages import CommandParser, ConsoleKind, Messages, console_kind, let_libraries_speak
+from attribeam.report.messages import CommandParser, ConsoleKind, Messages, console_kind, print_library_messages
 
 PROGRAM = "attribeam"
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -38,7 +38,7 @@ def set_verbosity(*, verbose: bool) -> None:
 
     Call it before the libraries are imported. It respects ``-W``, ``PYTHONWARNINGS`` and ``TRANSFORMERS_VERBOSITY``.
     """
-    let_libraries_speak(logging.INFO if verbose else logging.ERROR)
+    print_library_messages(logging.INFO if verbose else logging.ERROR)
     if verbose:
         return
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

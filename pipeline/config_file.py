@@ -60,7 +60,7 @@ class ConfigFile:
     entries: Mapping[str, ConfigEntry] = field(default_factory=dict)
 
     def options(self, **given: Any) -> AuditOptions:
-        """The options of the file, which ``given`` ones beat; what a Beam runner gets is that of both.
+        """The file's options, with the ``given`` ones in their place; a Beam runner gets the arguments of both.
 
         Raises ``UsageError`` if they do not fit together.
         """

@@ -128,14 +128,14 @@ def run_distributed(settings: AuditSettings, options: RunOptions) -> FinishedRun
 
 @dataclass(frozen=True, slots=True)
 class _DistributedRun:
-    """One run: its ``record`` has the settings as they were given, ``sent`` are those that the workers get."""
+    """One run: ``record`` has the settings as they were given, ``sent`` those that the workers get."""
 
     record: RunRecord
     sent: AuditSettings
     beam_options: PipelineOptions
 
     def run(self) -> dict[str, ChunkManifest]:
-        """Submit the missing chunks; the manifests of all chunks, and nothing else is left.
+        """Submit the missing chunks, then remove all files but those of the plan's chunks; returns their manifests.
 
         Raises ``RunError`` if the runner failed, or a chunk is missing; ``LogReadError`` if the input was changed
         meanwhile.

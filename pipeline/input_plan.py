@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from attribeam import __version__
-from attribeam.attribution.methods.audit_row import OF_VERDICTS, AuditRow, Outcome, Stored, reused_provenance
+from attribeam.attribution.methods.audit_row import OF_VERDICTS, AuditRow, Outcome, ReusedRecords, reused_provenance
 from attribeam.attribution.methods.method import has_own_model
 from attribeam.attribution.options import THRESHOLDS, MethodOptions
 from attribeam.logs.columns import check_same_extra_fields
@@ -201,7 +201,7 @@ _VERDICT_ONLY = (OF_VERDICTS | THRESHOLDS) - {"assume_language"}
 
 @dataclass(frozen=True, slots=True)
 class ReusedAudit:
-    """An audit whose evidence is used again: its directory, its models' provenance, its names of files by today's."""
+    """An audit whose evidence is used again: its directory, its models' provenance, its input paths by this run's."""
 
     root: str
     models: Mapping[str, str]
@@ -290,7 +290,7 @@ class ReusedEvidence:
         return [self._outcome(row, spans.get(row.record.source, ()), dead_letters) for row in rows]
 
     def _part(self, numbers: Sequence[int], file: str) -> tuple[AuditDirectory, ds.Expression]:
-        """The chunks of the audit that have these rows of a file, and what finds their rows in them."""
+        """The chunks of the audit that have these rows of a file, and the filter that selects the rows."""
         first, last = min(numbers), max(numbers)
         chunks = [chunk for chunk in self._chunks[self._audit.files[file]] if chunk[0] <= last and first < chunk[1]]
         evidence, dead_letters = tuple(chunk[2] for chunk in chunks), tuple(chunk[3] for chunk in chunks)
@@ -309,4 +309,4 @@ class ReusedEvidence:
                 f"--reuse {self._audit.root}: it should have the {len(row.spans)} spans of row {source.source_row} of "
                 f"{source.source_file!r}, has {len(stored)} or others; leave --reuse out"
             )
-        return Stored(stored)
+        return ReusedRecords(stored)

@@ -154,7 +154,7 @@ class _ChunkRun:
         elif chunk is not None:
             self._try_again(worker, chunk, message)
         elif self._waiting:
-            self._go_on_without(message)
+            self._replace_idle_worker(message)
 
     def _assign_chunk(self, worker: Worker) -> None:
         if self._waiting:
@@ -185,7 +185,7 @@ class _ChunkRun:
         elif self._waiting:
             self.pool.start()
 
-    def _go_on_without(self, death: WorkerDied) -> None:
+    def _replace_idle_worker(self, death: WorkerDied) -> None:
         """A worker ended without rows: another takes its place, a few times; then others, if any, do its work."""
         self._idle_deaths += 1
         plan = "the others go on without it; try fewer --workers"

@@ -82,7 +82,7 @@ class RiskTotals:
 
 
 class AnswerTally:
-    """How claims lie in answers: claims of one answer stand or fall together, so they tell less than as many others.
+    """Sums over answers for the standard error of shares of claims: claims of one answer are not independent.
 
     It adds up batches in which the rows of an answer follow each other, the first of index 0.
 
@@ -262,7 +262,7 @@ class RunMetrics:
 
     @property
     def risks(self) -> RiskTotals:
-        """The risks of the answers; those of none where the run did not finish."""
+        """The totals of the answers' risks; empty where the run did not finish."""
         return RiskTotals() if self.evidence is None else self.evidence.risks
 
 

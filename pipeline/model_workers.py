@@ -30,18 +30,18 @@ from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.attribution.methods.audit_row import (
     AuditRow,
     Outcome,
-    attended,
+    attention_outcomes,
     audit_provenance,
     model_outcomes,
     reads_attention_alone,
     runs_models,
 )
 from attribeam.attribution.methods.method import LoadedModels, Method, resolve_method
-from attribeam.attribution.methods.models import decoder_to_choose_for, load_audit_models, may_leave_float32
+from attribeam.attribution.methods.models import decoder_to_choose_for, load_audit_models, may_use_half_precision
 from attribeam.attribution.models import half_precision_instructions
 from attribeam.attribution.option_declaration import AUTO_DTYPE, BUNDLED_MODEL_NAME
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, is_list
+from attribeam.pipeline.audit_options import ALL_GPUS, RunOptions, may_be_several_gpus
 from attribeam.pipeline.worker_process import (
     MODEL_WORKER,
     BlockStep,
@@ -52,7 +52,7 @@ from attribeam.pipeline.worker_process import (
     describe_failure,
     has_gpu,
     is_out_of_memory,
-    load_or_tell,
+    load_or_report,
     start_process,
     thread_environment,
 )
@@ -73,13 +73,13 @@ class ModelWorkers:
     """The driver's side: a process with the models on each device; one that ends is replaced.
 
     Attributes:
-        asking: the workers' end of the socket.
+        request_socket: the workers' end of the socket.
         running: the processes and their devices.
     """
 
     def __init__(self, settings: AuditSettings, plan: ModelWorkerPlan, *, verbose: bool) -> None:
         self.plan = plan
-        self.asking, self._asked = socketpair()
+        self.request_socket, self._serving_socket = socketpair()
         self.running: dict[Worker, str] = {}
         self._ended: dict[int | None, WorkerDied] = {}
         self._settings, self._verbose = settings, verbose
@@ -95,7 +95,7 @@ class ModelWorkers:
     def _start(self, device: str) -> None:
         settings = replace(self._settings, model=self._settings.model.replaced(device=device))
         options: Any = {"settings": settings, "verbose": self._verbose, "name": f"models on {device}"}
-        self.running[start_process(_serve_blocks, self._asked, who=MODEL_WORKER, **options)] = device
+        self.running[start_process(_serve_blocks, self._serving_socket, who=MODEL_WORKER, **options)] = device
 
     def take(self, worker: Worker, message: object) -> None:
         """Take what a model worker has sent.
@@ -126,7 +126,7 @@ class ModelWorkers:
             self._models = message
 
     def death_of(self, pid: int | None) -> WorkerDied:
-        """How the model worker has ended that a worker says has ended on its block."""
+        """How the model worker with this process id ended; a worker has reported that it did."""
         running = (worker.death() for worker in self.running if worker.process.pid == pid)
         return next(running, self._ended.get(pid, WorkerDied(None, MODEL_WORKER)))
 
@@ -142,8 +142,8 @@ class ModelWorkers:
         for worker in self.running:
             worker.kill()
         self.running.clear()
-        self.asking.close()
-        self._asked.close()
+        self.request_socket.close()
+        self._serving_socket.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class BlockReply:
     cpu: float
 
 
-def _serve_blocks(connection: Connection, settings: AuditSettings, asked: socket) -> None:
+def _serve_blocks(connection: Connection, settings: AuditSettings, serving_socket: socket) -> None:
     """Load the models on the device of ``settings``, then run blocks; ``MemoryError`` if one needs too much."""
 
     def load() -> tuple[Method, LoadedModels, ModelsLoaded]:
@@ -164,16 +164,20 @@ def _serve_blocks(connection: Connection, settings: AuditSettings, asked: socket
         merged = None if models.attention is None else models.attention.settings
         return method, models, ModelsLoaded(audit_provenance(method, settings.method, models), merged)
 
-    if (loaded := load_or_tell(connection, settings, load)) is not None:
+    if (loaded := load_or_report(connection, settings, load)) is not None:
         method, models, provenance = loaded
-        serve_asked(connection, asked, provenance, lambda block: _run_block(block, method, settings.method, models))
+        serve_requests(
+            connection, serving_socket, provenance, lambda block: _run_block(block, method, settings.method, models)
+        )
 
 
-def serve_asked(connection: Connection, asked: socket, models: ModelsLoaded, run: Callable[[bytes], bytes]) -> None:
+def serve_requests(
+    connection: Connection, serving_socket: socket, models: ModelsLoaded, run: Callable[[bytes], bytes]
+) -> None:
     """Tell the driver of the models, then ``run`` a block of whoever asks first, again and again."""
     connection.send(models)
     finished: float | None = None
-    while (question := recv_fds(asked, 1, 1))[1]:
+    while (question := recv_fds(serving_socket, 1, 1))[1]:
         with Connection(question[1][0]) as worker, suppress(EOFError, OSError):  # of a worker that has ended
             worker.send(os.getpid())
             if question[0] == _WHICH_MODELS:
@@ -194,7 +198,9 @@ def _run_block(block: bytes, method: Method, options: MethodOptions, models: Loa
     try:
         rows = pickle.loads(block)
         is_tokens_alone = reads_attention_alone(method, options)
-        outcomes = attended(models, *rows) if is_tokens_alone else model_outcomes(method, options, models, rows)
+        outcomes = (
+            attention_outcomes(models, *rows) if is_tokens_alone else model_outcomes(method, options, models, rows)
+        )
         reply = BlockReply(outcomes, time.perf_counter() - wall, time.process_time() - cpu)
         return pickle.dumps(reply, protocol=5)
     except Exception as error:
@@ -206,7 +212,7 @@ def _run_block(block: bytes, method: Method, options: MethodOptions, models: Loa
 
 
 class ModelWorkerDiedError(Exception):
-    """The model worker of this number of process ended on a block of the rows."""
+    """The model worker with this process id ended while it ran a block."""
 
     def __init__(self, pid: int | None) -> None:
         super().__init__(pid)
@@ -221,9 +227,9 @@ class RemoteModels:
         settings: see ``BlockModel``.
     """
 
-    def __init__(self, asking: socket, settings: AuditSettings) -> None:
-        """Wait for the models; where a model worker ends as it is asked, another one is."""
-        self._asking = asking
+    def __init__(self, request_socket: socket, settings: AuditSettings) -> None:
+        """Ask a model worker for its provenance, and the next one if that one ends meanwhile."""
+        self._request_socket = request_socket
         self._sends_tokens_alone = reads_attention_alone(resolve_method(settings.method), settings.method)
         self._threads = ThreadPoolExecutor(_BLOCKS_AHEAD, thread_name_prefix="model-worker")
         loaded: ModelsLoaded | None = None
@@ -254,7 +260,7 @@ class RemoteModels:
         ours, theirs = Pipe()
         with ours:
             with theirs:
-                send_fds(self._asking, [_WHICH_MODELS if block is None else _BLOCK], [theirs.fileno()])
+                send_fds(self._request_socket, [_WHICH_MODELS if block is None else _BLOCK], [theirs.fileno()])
             try:
                 pid = ours.recv()
                 if block is not None:
@@ -292,18 +298,20 @@ def plan_model_workers(settings: AuditSettings, options: RunOptions) -> ModelWor
     no model.
     """
     if not runs_models(resolve_method(settings.method), settings.method):
-        if options.model_workers is not None or is_list(options.gpus):
+        if options.model_workers is not None or may_be_several_gpus(options.gpus):
             raise UsageError(
                 f"--method {settings.method.method} has no model, so that --model-workers and several devices say "
                 "nothing; leave them out"
             )
         return None
-    by_default = is_list(options.gpus) or (bool(options.gpus) and options.workers != 1)
+    by_default = may_be_several_gpus(options.gpus) or (bool(options.gpus) and options.workers != 1)
     if options.model_workers is None and not by_default:
         return None
     if sys.platform == "win32":
         raise UsageError("--model-workers and several devices need Linux or macOS; use --device cuda --workers 1")
-    devices = _existing(options.gpus) if is_list(options.gpus) else (*options.gpus,) or (settings.model.device,)
+    devices = (
+        _existing(options.gpus) if may_be_several_gpus(options.gpus) else (*options.gpus,) or (settings.model.device,)
+    )
     count = options.model_workers or len(devices)
     if count < len(devices):
         raise UsageError(
@@ -359,7 +367,7 @@ def with_auto_dtype(
     needs, model = resolve_method(settings.method).needs, settings.model
     decoder = decoder_to_choose_for(model, settings.method, needs)
     if model.dtype == AUTO_DTYPE:
-        candidate = model if may_leave_float32(needs) and model.model != BUNDLED_MODEL_NAME else None
+        candidate = model if may_use_half_precision(needs) and model.model != BUNDLED_MODEL_NAME else None
         choice = _earlier_choice("model", "dtype", settings, options, earlier) or _choice(candidate, settings, options)
         if choice[0] is not None:
             settings = replace(settings, model=model.replaced(dtype=choice[0]))

@@ -87,19 +87,19 @@ class OutputDirectory:
         another audit holds the lock, the directory holds other things than audits write, or it cannot be written to;
         ``OSError`` if the disk is full.
         """
-        made: list[Path] = []
+        created: list[Path] = []
         with ExitStack() as stack:
-            stack.callback(lambda: self._remove_made(made))
+            stack.callback(lambda: self._remove_created(created))
             with self._refused():
                 self.check()
-                _make_folders(self.root, made)
-                marker = stack.enter_context(self._open_marker(made))
-                stack.callback(lambda: self._remove_made(made))  # before the lock ends
-                self._hold(marker)
+                _make_folders(self.root, created)
+                marker = stack.enter_context(self._open_marker(created))
+                stack.callback(lambda: self._remove_created(created))  # before the lock ends
+                self._take_lock(marker)
                 for folder in self._folders:
-                    _make_folders(folder, made)
+                    _make_folders(folder, created)
             yield
-            made.clear()
+            created.clear()
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
@@ -115,18 +115,18 @@ class OutputDirectory:
         way_out = "make it writable, or choose another directory"
         return UsageError(f"--output {str(self.root)!r} cannot be written to: {reason}; {way_out}")
 
-    def _open_marker(self, made: list[Path]) -> TextIO:
+    def _open_marker(self, created: list[Path]) -> TextIO:
         """The file that the lock is on; a link in its place is not followed."""
         path = self.root / MARKER
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-            made.append(path)
+            created.append(path)
         except FileExistsError:
             descriptor = os.open(path, flags)
         return os.fdopen(descriptor, "r+", encoding="utf-8")
 
-    def _hold(self, marker: TextIO) -> None:
+    def _take_lock(self, marker: TextIO) -> None:
         """Take the lock of the marker, and say in it who has it."""
         try:
             fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,10 +141,10 @@ class OutputDirectory:
         marker.write(f"attribeam audit, process {os.getpid()} on {socket.gethostname()}\n")
         marker.flush()
 
-    def _remove_made(self, made: list[Path]) -> None:
-        """Remove what this run made, as far as nothing was written into it."""
-        while made:
-            path = made.pop()
+    def _remove_created(self, created: list[Path]) -> None:
+        """Remove what this run created, as far as nothing was written into it."""
+        while created:
+            path = created.pop()
             with suppress(OSError):
                 if path.name != MARKER:
                     path.rmdir()
@@ -193,12 +193,12 @@ def _foreign_paths(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def _make_folders(path: Path, made: list[Path]) -> None:
-    """Make a folder and those above it that are missing; adds them to ``made``."""
+def _make_folders(path: Path, created: list[Path]) -> None:
+    """Create a folder and the missing ones above it; adds them to ``created``."""
     for folder in [folder for folder in (*reversed(path.parents), path) if not folder.exists()]:
         try:
             folder.mkdir()
-            made.append(folder)
+            created.append(folder)
         except FileExistsError:  # another process was faster, or it is a link that leads nowhere
             if not folder.is_dir():
                 raise

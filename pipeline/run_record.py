@@ -62,7 +62,7 @@ class RunClock:
 
 
 def with_row_notes(inputs: Iterable[InputFile], chunks: Iterable[ChunkManifest]) -> tuple[InputFile, ...]:
-    """The inputs with what their chunks tell of rows behind their own notes."""
+    """The inputs, each with the notes of its chunks behind its own."""
     notes: dict[str, Counter[str]] = defaultdict(Counter)
     for chunk in chunks:
         notes[chunk.source_file].update({note.note: note.rows for note in chunk.notes})

@@ -39,7 +39,7 @@ from attribeam.pipeline.worker_process import (
     describe_rows,
     explain_chunk_failure,
     is_out_of_memory,
-    load_or_tell,
+    load_or_report,
     start_process,
 )
 from attribeam.schemas.errors import RunError, UsageError
@@ -73,9 +73,9 @@ class WorkerPool:
         """
         if self.models is not None:
             self.models.start()
-        asking = None if self.models is None else self.models.asking
+        request_socket = None if self.models is None else self.models.request_socket
         options: Any = {"settings": self._settings, "verbose": self._verbose, "name": "worker"}
-        self.workers.append(start_process(serve, asking, self.reused, **options))
+        self.workers.append(start_process(serve, request_socket, self.reused, **options))
         return self.workers[-1]
 
     def messages(self) -> Iterator[tuple[Worker, object]]:
@@ -226,30 +226,33 @@ _REPORT_SECONDS = 0.5
 
 
 def serve(
-    connection: Connection, settings: AuditSettings, asking: socket | None = None, reused: ReusedAudit | None = None
+    connection: Connection,
+    settings: AuditSettings,
+    request_socket: socket | None = None,
+    reused: ReusedAudit | None = None,
 ) -> None:
     """Load the models, then audit what the driver sends; the first failure is reported and ends the process.
 
     A lack of memory is not reported: the process should end by it, as by a kill, so that the rows are found that need
-    too much. If they end a model worker, whose blocks go through ``asking``, the driver is told and goes on. Raises
-    ``EOFError`` or ``OSError`` when the driver closes its end of the pipe; ``MemoryError`` if rows need more memory
-    than there is.
+    too much. If rows end a model worker, which gets blocks through ``request_socket``, the driver is told and goes on.
+    Raises ``EOFError`` or ``OSError`` when the driver closes its end of the pipe; ``MemoryError`` if rows need more
+    memory than there is.
     """
 
     def load() -> tuple[BlockModel | None, dict[str, str]]:
-        if asking is not None:
-            remote = RemoteModels(asking, settings)
+        if request_socket is not None:
+            remote = RemoteModels(request_socket, settings)
             return remote, load_models(settings, remote.models)
         if reused is not None:
             evidence = ReusedEvidence(reused)
             return evidence, load_models(settings, evidence.provenance(settings.method))
         return None, load_models(settings)
 
-    if (loaded := load_or_tell(connection, settings, load)) is None:
+    if (loaded := load_or_report(connection, settings, load)) is None:
         return
     model, provenance = loaded
     connection.send(ModelsLoaded(provenance))
-    if asking is not None:
+    if request_socket is not None:
         settings = with_pinned_model(settings, provenance)
     count, sent = 0, time.monotonic()
 

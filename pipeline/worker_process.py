@@ -32,7 +32,7 @@ from attribeam.attribution.evidence.union_results import MethodError
 from attribeam.attribution.options import MethodOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.output_directory import FULL_DISK
-from attribeam.report.messages import let_libraries_speak
+from attribeam.report.messages import print_library_messages
 from attribeam.schemas.errors import (
     AttribeamError,
     LeakError,
@@ -346,7 +346,7 @@ def _run(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_driver()
     if verbose and not settings.privacy.hides:
-        let_libraries_speak(logging.INFO)
+        print_library_messages(logging.INFO)
     else:
         silence_libraries()
     serve(target, connection, settings, *arguments)
@@ -370,7 +370,7 @@ def thread_environment(threads: int) -> dict[str, str]:
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
-def load_or_tell(connection: Connection, settings: AuditSettings, load: Callable[[], _T]) -> _T | None:
+def load_or_report(connection: Connection, settings: AuditSettings, load: Callable[[], _T]) -> _T | None:
     """In a worker: what ``load`` loads; None if it cannot, of which the driver was told."""
     gc.disable()
     try:
@@ -400,7 +400,7 @@ def _environment(threads: int) -> Iterator[None]:
 
 def silence_libraries() -> None:
     """Keep libraries from printing; workers report failures to the driver themselves."""
-    let_libraries_speak(logging.CRITICAL)
+    print_library_messages(logging.CRITICAL)
     warnings.simplefilter("ignore")
 
 

@@ -232,7 +232,7 @@ def audit_key(audit: AuditDirectory) -> str:
     return hashlib.sha256("\n".join(content).encode()).hexdigest()[:16]
 
 
-def no_proof(models: Mapping[str, str]) -> str:
+def verdict_accuracy(models: Mapping[str, str]) -> str:
     """What a verdict is worth, with its measured figures where ``models`` has them.
 
     These are the share of the flagged answers that have an unsupported claim (precision), of the answers with one that

@@ -29,8 +29,8 @@ from attribeam.report.audit_summary import (
     citation_figures,
     comparison_remark,
     model_line,
-    no_proof,
     top_figures,
+    verdict_accuracy,
 )
 from attribeam.report.audited_answer import (
     DEAD_LETTERS_PER_REASON,
@@ -109,7 +109,7 @@ def html_page(
         shares=tuple(_shares(audit)),
         comparison=comparison,
         overview=overview,
-        no_proof=no_proof(audit.manifest.models),
+        verdict_accuracy=verdict_accuracy(audit.manifest.models),
         embedded=embedded,
         notes=tuple(_notes(audit, previous, overview, embedded, problems)),
         facts=audit_facts(audit),

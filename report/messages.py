@@ -236,7 +236,7 @@ class _LibraryMessages(logging.StreamHandler[TextIO]):
 _format_warning = warnings.formatwarning
 
 
-def let_libraries_speak(level: int) -> None:
+def print_library_messages(level: int) -> None:
     """Print messages of libraries from ``level`` on, and warnings, on standard error, made harmless."""
 
     logging.basicConfig(level=level, handlers=[_LibraryMessages()])

@@ -41,7 +41,7 @@ class ClaimKind(StrEnum):
 
     @property
     def is_judgeable(self) -> bool:
-        """False for what nobody here can read as a statement: another language, code, a check mark in a table."""
+        """False for what cannot be read as a statement: another language, code, a check mark in a table."""
         return self not in (ClaimKind.LANGUAGE, ClaimKind.CODE, ClaimKind.TABLE)
 
 

@@ -136,12 +136,12 @@ UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.new")
 
 
 def unfinished_name() -> str:
-    """A name that nothing has, and that no pattern of a user finds."""
+    """A new name for a hidden file, which no pattern of a user matches."""
     return f".{uuid4().hex}.new"
 
 
 def check_apart(output: str | Path, paths: Iterable[str | Path]) -> None:
-    """Raise ``UsageError`` for one of the files to read, which would be replaced by what was made of it."""
+    """Raise ``UsageError`` if ``output`` is one of the files that are read: writing it would replace its own source."""
     for path in paths:
         with suppress(OSError, ValueError):  # one is not there, is out of reach, or is no name of a file
             if Path(path).samefile(output):

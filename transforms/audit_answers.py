@@ -25,7 +25,7 @@ from attribeam.logs.rows import FaultyRow, check_size
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource, Stage, dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import DataError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings, with_template_text
-from attribeam.transforms.row_groups import RowGroup, dead_letter_table, hide_texts, letter_of
+from attribeam.transforms.row_groups import RowGroup, dead_letter_of_faulty_row, dead_letter_table, hide_texts
 from attribeam.transforms.stages import BLOCK_ROWS, audit_stages
 
 
@@ -149,11 +149,11 @@ def read_answers(answers: Iterable[object], settings: AuditSettings) -> RowGroup
                 given = element if isinstance(element, QARecord) else _fields(element, settings)
                 record = _record(given, settings)
             except RowFault as fault:
-                group.refuse(letter_of(_faulty(given, fault), Stage.VALIDATE, settings))
+                group.refuse(dead_letter_of_faulty_row(_faulty(given, fault), Stage.VALIDATE, settings))
             else:
                 yield record
 
-    return group.of(records())
+    return group.with_rows(records())
 
 
 def _fields(element: object, settings: AuditSettings) -> dict[str, object]:
@@ -222,8 +222,8 @@ def _plain(value: Any, depth: int = 3) -> Any:
 
 def _tables(group: RowGroup) -> Iterator[pa.Table | beam.pvalue.TaggedOutput]:
     yield from group.rows
-    if group.letters:
-        yield beam.pvalue.TaggedOutput(_DEAD_LETTERS, dead_letter_table(group.letters, dead_letter_schema()))
+    if group.dead_letters:
+        yield beam.pvalue.TaggedOutput(_DEAD_LETTERS, dead_letter_table(group.dead_letters, dead_letter_schema()))
 
 
 def _settings_of(options: Mapping[str, Any]) -> AuditSettings:

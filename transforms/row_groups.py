@@ -36,19 +36,19 @@ from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
 
 EVIDENCE_FILE, DEAD_LETTER_FILE = "evidence.parquet", "dead_letters.parquet"
 _STAGES = ("read", "encode", "parse", "attribute", "evidence", "write")
-_OUR_WORDS = frozenset(
+_NEVER_MASKED = frozenset(
     {"source_file", "span_kind", "support", "claim_kind", "answer_kind", "how", "stage", "reason", "column"}
 )
-"""Fields with words of ours, or with paths and names of columns, which the user gave: never changed."""
-_NAMES = frozenset({"record_id", "generator", "top_passage_id", "passage_id", "message"})
-"""Fields that name something and hold no text of question, passages or answer: masked, and kept by ``--no-texts``."""
+"""Columns with this program's own words, or with paths and names of columns that the user gave."""
+_KEPT_WITHOUT_TEXTS = frozenset({"record_id", "generator", "top_passage_id", "passage_id", "message"})
+"""Columns without text of question, passages or answer: ``--no-texts`` keeps them, and masks apply."""
 _T = TypeVar("_T")
 _stage_totals: dict[str, list[float]] = {}
 _totals_lock = Lock()
 
 
 @contextmanager
-def stage(name: str, cpu_seconds: Callable[[], float] = time.process_time) -> Iterator[None]:
+def timed_stage(name: str, cpu_seconds: Callable[[], float] = time.process_time) -> Iterator[None]:
     """Add the wall and CPU time of the block to a stage; by default, CPU time is that of all threads of the process."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     try:
@@ -94,8 +94,8 @@ class RowCounts:
     notes: Counter[str] = field(default_factory=Counter)
 
 
-def _tell_nobody(_: int) -> None:
-    """What a group does with the numbers of its finished rows, by default."""
+def _ignore_progress(_: int) -> None:
+    """The default of ``RowGroup.on_rows``."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class RowGroup:
         chunk: what the group is of; stages only pass it on.
         rows: what the last stage makes, in the order of the input: ranges, records, rows or tables. They can be asked
             for once, and only then are the dead letters and the counts complete.
-        letters: the dead letters of all stages so far.
+        dead_letters: those of all stages so far.
         counts: of the audited rows.
         started: seconds since 1970 when the group was taken up.
         on_rows: is told how many more rows are finished.
@@ -114,18 +114,18 @@ class RowGroup:
 
     chunk: Any
     rows: Iterable[Any]
-    letters: list[DeadLetter] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
     counts: RowCounts = field(default_factory=RowCounts)
     started: float = 0.0
-    on_rows: Callable[[int], None] = _tell_nobody
+    on_rows: Callable[[int], None] = _ignore_progress
 
-    def of(self, rows: Iterable[Any]) -> RowGroup:
-        """The group with the rows that a stage makes of its own."""
+    def with_rows(self, rows: Iterable[Any]) -> RowGroup:
+        """The same group with other rows: what a stage returns."""
         return replace(self, rows=rows)
 
     def refuse(self, letter: DeadLetter) -> None:
         """Add a dead letter."""
-        self.letters.append(letter)
+        self.dead_letters.append(letter)
         self.on_rows(1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class RowGroup:
         return self.__dict__
 
 
-def packs(
+def pack_rows(
     rows: Iterable[_T], *, max_rows: int, weigh: Callable[[_T], int], max_weight: int
 ) -> Iterator[tuple[_T, ...]]:
     """The rows in tuples of at most ``max_rows``; one is also closed when its weight reaches ``max_weight``."""
@@ -149,7 +149,7 @@ def packs(
         yield tuple(pack)
 
 
-def letter_of(row: FaultyRow, stage: Stage, settings: AuditSettings) -> DeadLetter:
+def dead_letter_of_faulty_row(row: FaultyRow, stage: Stage, settings: AuditSettings) -> DeadLetter:
     """The dead letter of a row, with its answer if the settings ask for it."""
     answer, fault = row.answer if settings.dead_letter_text else None, row.fault
     return DeadLetter(row.record_id, row.source, stage, fault.reason, str(fault), fault.column, answer)
@@ -163,7 +163,7 @@ def dead_letter(record: QARecord, fault: RowFault, stage: Stage, settings: Audit
     secrets = record_secrets(record, Redactor(settings.privacy))
     record_id, message, answer = (without_secrets(t, secrets) for t in (record.record_id, str(fault), record.answer))
     shown = RowFault(fault.reason, message, column=fault.column)
-    return letter_of(FaultyRow(record.source, record_id, shown, answer), stage, settings)
+    return dead_letter_of_faulty_row(FaultyRow(record.source, record_id, shown, answer), stage, settings)
 
 
 def dead_letter_table(letters: Iterable[DeadLetter], schema: pa.Schema) -> pa.Table:
@@ -180,30 +180,30 @@ def hide_texts(table: pa.Table, privacy: PrivacySettings) -> pa.Table:
     """
     if not privacy.hides:
         return table
-    own, redactor = _own_names(table.schema), Redactor(privacy)
-    kept = _OUR_WORDS | _NAMES
+    declared, redactor = _declared_columns(table.schema), Redactor(privacy)
+    without_texts = _NEVER_MASKED | _KEPT_WITHOUT_TEXTS
 
-    def own_text(name: str, text: str) -> str:
-        if name in _OUR_WORDS:
+    def masked_text(name: str, text: str) -> str:
+        if name in _NEVER_MASKED:
             return text
-        return "" if privacy.no_texts and name not in kept else redactor.mask(text)
+        return "" if privacy.no_texts and name not in without_texts else redactor.mask(text)
 
-    def shown(field: pa.Field) -> pa.Array:
-        is_left_out = privacy.no_texts and field.name in own - kept
+    def masked_column(field: pa.Field) -> pa.Array:
+        is_left_out = privacy.no_texts and field.name in declared - without_texts
         if is_left_out and field.nullable and pa.types.is_string(field.type):
             return pa.nulls(table.num_rows, field.type)
-        change = ValueChange(own_text) if field.name in own else masking(redactor)
+        change = ValueChange(masked_text) if field.name in declared else masking(redactor)
         return change.array(field.name, table.column(field.name).combine_chunks())
 
-    return pa.Table.from_arrays([shown(field) for field in table.schema], schema=table.schema)
+    return pa.Table.from_arrays([masked_column(field) for field in table.schema], schema=table.schema)
 
 
-def given_names(schema: pa.Schema) -> frozenset[str]:
-    """The columns of a table that nothing is masked in: those of our own words, and of what the user gave."""
-    return _own_names(schema) & _OUR_WORDS
+def unmasked_columns(schema: pa.Schema) -> frozenset[str]:
+    """The columns that are never masked: this program's own words, and paths and names that the user gave."""
+    return _declared_columns(schema) & _NEVER_MASKED
 
 
-def _own_names(schema: pa.Schema) -> frozenset[str]:
+def _declared_columns(schema: pa.Schema) -> frozenset[str]:
     """The fields that this program declares, without those of ``--extra-columns``, whatever they are called."""
     declared = evidence_schema() if "span_index" in schema.names else dead_letter_schema()
     return frozenset(declared.names)
@@ -215,7 +215,7 @@ def write_group(group: RowGroup, folder: Path, schemas: OutputSchemas) -> None:
     All evidence and all dead letters are written here, and nothing is without what the privacy of ``schemas`` hides.
     """
     write_tables(folder / EVIDENCE_FILE, group.rows, schemas.evidence, schemas.privacy)
-    letters = [dead_letter_table(group.letters, schemas.dead_letters)] if group.letters else []
+    letters = [dead_letter_table(group.dead_letters, schemas.dead_letters)] if group.dead_letters else []
     write_tables(folder / DEAD_LETTER_FILE, letters, schemas.dead_letters, schemas.privacy)
 
 
@@ -226,6 +226,6 @@ def write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, priv
         unfinished, schema, compression="zstd", use_compliant_nested_type=False, write_page_checksum=True
     ) as writer:
         for table in tables:
-            with stage("write"):
+            with timed_stage("write"):
                 writer.write_table(hide_texts(table, privacy))
     unfinished.rename(path)

@@ -22,8 +22,8 @@ from attribeam.attribution.answers.answer_parser import AnswerParser, parse_each
 from attribeam.attribution.answers.target_spans import choose_target_spans
 from attribeam.attribution.methods.audit_row import (
     AuditRow,
-    Found,
     Outcome,
+    RowFindings,
     evidence_of,
     model_outcomes,
     runs_models,
@@ -43,7 +43,7 @@ from attribeam.schemas.evidence_record import evidence_table
 from attribeam.schemas.qa_record import reading_stage
 from attribeam.schemas.run_manifest import sample_passages
 from attribeam.transforms.audit_settings import AuditSettings
-from attribeam.transforms.row_groups import RowGroup, dead_letter, letter_of, packs, stage
+from attribeam.transforms.row_groups import RowGroup, dead_letter, dead_letter_of_faulty_row, pack_rows, timed_stage
 
 if TYPE_CHECKING:
     import torch
@@ -56,8 +56,8 @@ _PARSED_CHARS = 50_000
 """spaCy needs some kilobytes per character while it parses."""
 _MODEL_THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="attribeam-model")
 """One thread per process, shared by all groups; it starts with the first block."""
-Started = Sequence[Outcome] | Future[Sequence[Outcome]]
-"""One outcome per row of a block, or those that a thread or another process computes; errors surface with them."""
+StartedBlock = Sequence[Outcome] | Future[Sequence[Outcome]]
+"""One outcome per row of a block, now or in a future of a thread or process; errors surface with the result."""
 
 
 def audit_stages(
@@ -87,7 +87,7 @@ def read_rows(
         for rows in group.rows:
             for outcome in _outcomes(rows, settings, storage, last_try=fatal_rows is not None):
                 if isinstance(outcome, FaultyRow):
-                    group.refuse(letter_of(outcome, reading_stage(outcome.fault.reason), settings))
+                    group.refuse(dead_letter_of_faulty_row(outcome, reading_stage(outcome.fault.reason), settings))
                 elif (how := (fatal_rows or {}).get(outcome.source.source_row)) is not None:
                     message = (
                         f"the worker process should survive any row, but ended by {how} on this row alone; give it "
@@ -97,7 +97,7 @@ def read_rows(
                 else:
                     yield outcome
 
-    return group.of(records())
+    return group.with_rows(records())
 
 
 def _outcomes(
@@ -107,7 +107,7 @@ def _outcomes(
         range(rows.row_start, rows.row_end), duplicate_rows=rows.duplicate_rows, last_try=last_try
     )
     while True:
-        with stage("read"):
+        with timed_stage("read"):
             outcome = next(outcomes, None)
         if outcome is None:
             return
@@ -124,14 +124,14 @@ def encode_rows(group: RowGroup, settings: AuditSettings) -> RowGroup:
         encoder = load_row_encoder(settings.model) if settings.encodes_rows else None
         for record in group.rows:
             try:
-                with stage("encode"):
+                with timed_stage("encode"):
                     encoded = None if encoder is None else encoder.encode(record)
             except RowFault as fault:
                 group.refuse(dead_letter(record, fault, Stage.ATTRIBUTE, settings))
             else:
                 yield record, encoded
 
-    return group.of(rows())
+    return group.with_rows(rows())
 
 
 def parse_answers(group: RowGroup, settings: AuditSettings) -> RowGroup:
@@ -139,22 +139,22 @@ def parse_answers(group: RowGroup, settings: AuditSettings) -> RowGroup:
 
     def rows() -> Iterator[AuditRow]:
         parser = take_parser(settings.parser)
-        for batch in packs(
+        for batch in pack_rows(
             group.rows, max_rows=_PARSED_ROWS, weigh=lambda row: len(row[0].answer), max_weight=_PARSED_CHARS
         ):
-            with stage("parse"):
+            with timed_stage("parse"):
                 outcomes = parse_each(parser, [record for record, _ in batch])
             for (record, encoded), parsed in zip(batch, outcomes, strict=True):
                 if isinstance(parsed, RowFault):
                     group.refuse(dead_letter(record, parsed, Stage.PARSE, settings))
                     continue
                 kinds, given = settings.span_kinds, record.target_spans
-                with stage("parse"):
+                with timed_stage("parse"):
                     spans = choose_target_spans(parsed, record.answer, kinds=kinds, given=given)
                 yield AuditRow(record, parsed, spans, encoded)
         return_parser(settings.parser, parser)
 
-    return group.of(rows())
+    return group.with_rows(rows())
 
 
 _idle_parsers: dict[str, list[AnswerParser]] = defaultdict(list)
@@ -188,7 +188,7 @@ class BlockModel(Protocol):
         """The method's options merged with the model's; None without an attention model."""
         ...
 
-    def start(self, rows: Sequence[AuditRow]) -> Started:
+    def start(self, rows: Sequence[AuditRow]) -> StartedBlock:
         """Run a block, or start on it."""
         ...
 
@@ -214,14 +214,14 @@ class OwnModels:
         """See ``BlockModel``."""
         return None if self._models.attention is None else self._models.attention.settings
 
-    def start(self, rows: Sequence[AuditRow]) -> Started:
+    def start(self, rows: Sequence[AuditRow]) -> StartedBlock:
         """See ``BlockModel``."""
         if runs_in_model_thread(self._models.device):
             return _MODEL_THREAD.submit(self._run, rows, time.thread_time)
         return self._run(rows, time.process_time)
 
     def _run(self, rows: Sequence[AuditRow], cpu_seconds: Callable[[], float]) -> Sequence[Outcome]:
-        with stage("attribute", cpu_seconds):
+        with timed_stage("attribute", cpu_seconds):
             return model_outcomes(self._method, self._options, self._models, rows)
 
 
@@ -243,11 +243,11 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
         merged = None if runs is None else runs.settings
         for pairs in attributed_blocks(group.rows, runs):
             audited: list[tuple[QARecord, tuple[SpanEvidence, ...]]] = []
-            with stage("evidence"):
+            with timed_stage("evidence"):
                 evidence = evidence_of(pairs, method=method, options=settings.method, settings=merged)
             for (row, outcome), spans in zip(pairs, evidence, strict=True):
                 try:
-                    with stage("evidence"):
+                    with timed_stage("evidence"):
                         if isinstance(spans, RowFault):
                             raise spans
                         audited.append(redacted(row.record, spans, redactor))
@@ -258,7 +258,7 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
                     if row.encoded is not None:
                         counts.tokens += row.encoded.token_count
                         counts.rows_in_windows += bool(row.encoded.windows)
-                    if isinstance(outcome, Found) and outcome.reading is not None:
+                    if isinstance(outcome, RowFindings) and outcome.reading is not None:
                         counts.rows_unread += outcome.reading == UNREAD
                         counts.rows_asked += 1
             records = [record for record, _ in audited]
@@ -266,12 +266,12 @@ def audit_rows(group: RowGroup, settings: AuditSettings, schema: pa.Schema, mode
             counts.passage_sample = sample_passages(texts, counts.passage_sample)
             counts.notes.update(note for record in records for note in record.notes)
             group.on_rows(len(audited))
-            with stage("write"):
+            with timed_stage("write"):
                 table = evidence_table(audited, schema)
             if table.num_rows:
                 yield table
 
-    return group.of(tables())
+    return group.with_rows(tables())
 
 
 def attributed_blocks(rows: Iterable[AuditRow], model: BlockModel | None) -> Iterator[list[tuple[AuditRow, Outcome]]]:
@@ -281,8 +281,8 @@ def attributed_blocks(rows: Iterable[AuditRow], model: BlockModel | None) -> Ite
     was started, or all rows were read; the model works meanwhile.
     """
     waiting: tuple[tuple[AuditRow, ...], Future[Sequence[Outcome]]] | None = None
-    for block in packs(rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=_BLOCK_TOKENS):
-        outcomes: Started = [Found() for _ in block] if model is None else model.start(block)
+    for block in pack_rows(rows, max_rows=BLOCK_ROWS, weigh=_token_count, max_weight=_BLOCK_TOKENS):
+        outcomes: StartedBlock = [RowFindings() for _ in block] if model is None else model.start(block)
         if waiting is not None:
             yield [*zip(waiting[0], waiting[1].result(), strict=True)]
         waiting = (block, outcomes) if isinstance(outcomes, Future) else None

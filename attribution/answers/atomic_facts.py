@@ -55,7 +55,7 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
     reformed[predicate] = predicate
     children = _children(heads)
     depths = [0] * len(heads)
-    for word in _downwards(children, [word for word, above in enumerate(heads) if word == above]):
+    for word in _top_down(children, [word for word, head in enumerate(heads) if word == head]):
         depths[word] = depths[heads[word]] + 1
     for leader, first_other, *_ in sorted(coordinations, key=lambda structure: depths[structure[0]]):
         for word in children[leader]:
@@ -67,13 +67,13 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
 def _children(heads: Sequence[int]) -> list[list[int]]:
     """The children of each word, ascending; a root is no child of its own."""
     children: list[list[int]] = [[] for _ in heads]
-    for word, above in enumerate(heads):
-        if word != above:
-            children[above].append(word)
+    for word, head in enumerate(heads):
+        if word != head:
+            children[head].append(word)
     return children
 
 
-def _downwards(children: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int]:
+def _top_down(children: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int]:
     """Some roots and all below them, each word behind its head."""
     order = list(roots)
     for word in order:
@@ -123,7 +123,7 @@ class _Clause:
         self._predicate = predicate
         self._heads = reform_tree(tree.heads, coordinations, predicate=predicate)
         self._successors = [0] * len(self._heads)  # bits of each word below the predicate and its successors
-        for word in reversed(_downwards(_children(self._heads), [predicate])):
+        for word in reversed(_top_down(_children(self._heads), [predicate])):
             self._successors[word] |= 1 << word
             if word != predicate:
                 self._successors[self._heads[word]] |= self._successors[word]

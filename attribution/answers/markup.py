@@ -90,7 +90,7 @@ def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
     """
     code = inline_code(answer)
     text = hide_ranges(_unescaped(shield_code(answer, code)), marks)
-    for unseen in (structured_text(answer).signs, unspoken_ranges(answer)):
+    for unseen in (structured_text(answer).signs, non_answer_ranges(answer)):
         text = hide_ranges(text, unseen)
     if "\\" in text or "$" in text:
         text = _MATH.sub(lambda math: _LATEX_SIGN.sub(_blank, math.group()), text)
@@ -179,7 +179,7 @@ _THOUGHT = (
     r"think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratch_?pad|analysis|inner_monologue|tool_?calls?|tool_?use"
     r"|tool_?(?:response|result|output)s?|function_?calls?|function_?results?|invoke|search_query"
 )
-_UNSPOKEN = re.compile(
+_NON_ANSWER = re.compile(
     rf"<(?P<tag>{_THOUGHT})\b[^<>]*>.*?(?:</(?P=tag)>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)|\[TOOL_CALLS\][^\n]*"
     rf"|<details\b(?:[^<>]*\btype=[\"']?(?:{_THOUGHT})\b[^<>]*>|[^<>]*>\s*<summary>\s*(?:thinking|thought|reasoning)\b)"
     r".*?(?:</details>|\Z)"
@@ -194,7 +194,7 @@ _THOUGHT_END = re.compile(rf".*?</(?:{_THOUGHT})>", re.DOTALL | re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)
-def unspoken_ranges(answer: str) -> tuple[CharRange, ...]:
+def non_answer_ranges(answer: str) -> tuple[CharRange, ...]:
     """What a model thinks before it answers, calls of tools, tokens of its chat format, struck-out text, ascending.
 
     What is never closed runs to the end, and what was never opened begins with the answer.
@@ -202,9 +202,9 @@ def unspoken_ranges(answer: str) -> tuple[CharRange, ...]:
     if not any(sign in answer for sign in ("<", "[", "~~", "Action:", "Thought:")):
         return ()
     opened = _THOUGHT_END.match(answer)
-    first = _UNSPOKEN.search(answer)
+    first = _NON_ANSWER.search(answer)
     start = opened.end() if opened and not (first and first.start() < opened.end() and first["tag"]) else 0
-    ranges = [CharRange(*match.span()) for match in _UNSPOKEN.finditer(answer, start) if match.end() > match.start()]
+    ranges = [CharRange(*match.span()) for match in _NON_ANSWER.finditer(answer, start) if match.end() > match.start()]
     return (CharRange(0, start), *ranges) if start else tuple(ranges)
 
 

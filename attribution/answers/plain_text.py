@@ -288,7 +288,7 @@ Reading: TypeAlias = tuple[str, Decimal]
 
 
 class Kind(StrEnum):
-    """What a size is one of; besides these there are a measure's dimension, and versions."""
+    """The kinds of sizes; a measure's dimension and versions are kinds, too."""
 
     AMOUNT = "amount"
     AMOUNT_OF_TIME = "amount of time"
@@ -319,7 +319,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What stands from ``start`` to ``end`` of a text, and all that it may say.
+    """A quantity in a text, ``[start, end)``, with all its readings: pairs of a kind and a size.
 
     ``within`` is half of what the last written digit is worth, 50,000 for "1.2 million" and "half a million".
     """

@@ -102,7 +102,7 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
     for number in numbers:
         readings: set[Reading] = {(Kind.AMOUNT, amount) for amount in number.amounts}
         if number.is_decade or text[number.end : number.end + 1] not in _NOTHING_BEHIND:
-            readings = {*_plain_readings(number, text), *_worth_elsewise(number, text)}
+            readings = {*_plain_readings(number, text), *_conventional_readings(number, text)}
         if number.start in measured:
             measure = measured[number.start]
             own = {(Kind.AMOUNT_OF_MEASURE if kind in _BARE else kind, size) for kind, size in readings}
@@ -160,7 +160,7 @@ def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
             yield _duration(amount + more, unit[1])
 
 
-def _worth_elsewise(number: Number, text: str) -> Iterator[Reading]:
+def _conventional_readings(number: Number, text: str) -> Iterator[Reading]:
     """What else it may stand for: "60 cents" 0.60, "the 90s" 1990, the "3" of "3 to 5 million" three million."""
     end, digits = number.end, number.digits
     hundredths = _HUNDREDTHS_BEHIND.match(text, end)
@@ -453,7 +453,7 @@ def _joint_duration(match: re.Match[str]) -> Iterator[Reading]:
     rf"(?!{_NUMBER_GOES_ON}|[\s-]?{_TIME_UNIT})",
     core=rf"\s{_AMONG}(?:{_LARGE_COUNT}|{_SMALL_COUNT})\b",
 )
-def _some_of_all(match: re.Match[str]) -> Iterator[Reading]:
+def _share_of_count(match: re.Match[str]) -> Iterator[Reading]:
     some, everything = map(_count_of, match.groups())
     if 0 < some < everything:
         yield from _percent(100 * some / everything)
@@ -515,7 +515,7 @@ def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
         minutes = 30 if part == "half" else 15 if side == "past" else 45
         hour = hour if side == "past" else (hour - 1 or 12)
         yield Kind.OTHER_AMOUNT, Decimal(hour) + Decimal(minutes) / 100
-        yield from _perhaps_at(hour, minutes)
+        yield from _clock_times(hour, minutes)
 
 
 @_phrase(
@@ -526,7 +526,7 @@ def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
 def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
     hour, minute = map(int, match.groups())
     if hour < 24 and minute < 60:
-        yield from _perhaps_at(hour, minute)
+        yield from _clock_times(hour, minute)
 
 
 @_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")
@@ -572,7 +572,7 @@ _EACH = r"(?P<each>every|each|per|an?)\s"
     rf"(?:{_EACH}(?:(?P<step>other|second|{_FEW})[\s-])?(?=(?:{_PERIODS})s?\b))?(?P<period>{_PERIODS})(?:(?P<ly>ly|(?<=annual))|s)?\b",
     core=rf"(?:{_PERIODS})(?:ly|(?<=annual))\b|(?:every|each|per|an?)\s(?:\w+[\s-])?(?:{_PERIODS})",
 )
-def _how_often(match: re.Match[str]) -> Iterator[Reading]:
+def _frequency(match: re.Match[str]) -> Iterator[Reading]:
     """So many times in so many periods: "every three months", "twice a week"; "a week" alone says how long."""
     count, each, step, period = ((match[name] or "").lower() for name in ("count", "each", "step", "period"))
     if match["ly"] is not None or (each and (count or not each.startswith("a"))):
@@ -582,7 +582,7 @@ def _how_often(match: re.Match[str]) -> Iterator[Reading]:
         yield kind, times * Decimal(size) / periods
 
 
-def _perhaps_at(hour: int, minute: int) -> Iterator[Reading]:
+def _clock_times(hour: int, minute: int) -> Iterator[Reading]:
     """A time of day; one before noon may also lie after it."""
     at = hour * 60 + minute
     yield from ((Kind.PERHAPS_MINUTE, Decimal(minute)) for minute in ((at, at + HALF_DAY) if at < HALF_DAY else (at,)))

@@ -109,7 +109,7 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
         for word, owner in enumerate(owners, start):
             if word not in in_label:
                 facts.setdefault((owner, parts[word]), []).append(word)
-        for run in _nested_or_apart(parsed, [*facts.values()], answer):
+        for run in _without_crossings(parsed, [*facts.values()], answer):
             if len(run) > 1 or is_content_word(parsed, run[0], answer):
                 yield words_range(parsed, run)
 
@@ -135,20 +135,20 @@ def _owners(tree: SentenceTree, stating: Sequence[bool]) -> list[int]:
     return owners
 
 
-def _nested_or_apart(parsed: ParsedAnswer, facts: Iterable[Sequence[int]], answer: str) -> list[range]:
+def _without_crossings(parsed: ParsedAnswer, facts: Iterable[Sequence[int]], answer: str) -> list[range]:
     """The facts from first to last word, ascending; of two that cross, the earlier one ends where the later begins."""
     runs = {run: words for words in facts if (run := trimmed_words(parsed, words, answer))}
     while True:
-        around: list[range] = []
+        enclosing: list[range] = []
         for run in sorted(runs, key=lambda run: run.start):
-            while around and around[-1].stop <= run.start:
-                around.pop()
-            if around and around[-1].stop < run.stop:
-                words = [word for word in runs.pop(around[-1]) if word < run.start]
+            while enclosing and enclosing[-1].stop <= run.start:
+                enclosing.pop()
+            if enclosing and enclosing[-1].stop < run.stop:
+                words = [word for word in runs.pop(enclosing[-1]) if word < run.start]
                 if shorter := trimmed_words(parsed, words, answer):
                     runs[shorter] = words
                 break
-            around.append(run)
+            enclosing.append(run)
         else:
             return sorted(runs, key=lambda run: run.start)
 
@@ -372,7 +372,7 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
     for start, end in sentence_bounds(parsed):
         members = [*range(start, end)]  # of each word the noun whose chunk it may be in, or itself
         for index, top in enumerate(members):
-            while _hangs_within_chunk(parsed, top, scheme) and start <= parsed.dependency_heads[top] < end:
+            while _is_in_noun_chunk(parsed, top, scheme) and start <= parsed.dependency_heads[top] < end:
                 top = parsed.dependency_heads[top]
             members[index] = top
         for noun in range(start, end):
@@ -388,7 +388,7 @@ def _noun_chunks(parsed: ParsedAnswer, answer: str) -> Iterator[range]:
                 yield range(first, stop)
 
 
-def _hangs_within_chunk(parsed: ParsedAnswer, word: int, scheme: LabelScheme) -> bool:
+def _is_in_noun_chunk(parsed: ParsedAnswer, word: int, scheme: LabelScheme) -> bool:
     label = parsed.dependency_labels[word]
     is_possessive = parsed.universal_tags[word] == "PART" and base_label(label) == "case"
     is_within = is_possessive or not scheme.noun_chunk_labels.isdisjoint((label, base_label(label)))

@@ -181,21 +181,28 @@ def union_evidence(
     with_tokens: bool = False,
 ) -> list[UnionEvidence]:
     """The evidence of each union from what ``keep_best_windows`` gives; evidence tokens only ``with_tokens``."""
-    having: list[list[int]] = [[] for _ in evidence.evidence_isolated]
+    passages_with_evidence: list[list[int]] = [[] for _ in evidence.evidence_isolated]
     cells = np.unique(evidence.unions * len(passages) + encoded.column_passage[evidence.columns])
     for union, passage in zip(*(part.tolist() for part in np.divmod(cells, len(passages))), strict=True):
-        having[union].append(passage)
+        passages_with_evidence[union].append(passage)
     by_union = zip(
         _runs_of_unions(evidence, encoded),
         passage_scores.tolist(),
-        having,
+        passages_with_evidence,
         evidence.evidence_isolated,
-        evidence_tokens(evidence, encoded=encoded) if with_tokens else [None] * len(having),
+        evidence_tokens(evidence, encoded=encoded) if with_tokens else [None] * len(passages_with_evidence),
         strict=True,
     )
     return [
-        UnionEvidence(passages, runs, tuple(sums) if own else (0.0,) * len(sums), tuple(own), isolated, tokens)
-        for runs, sums, own, isolated, tokens in by_union
+        UnionEvidence(
+            passages,
+            runs,
+            tuple(sums) if evidence_passages else (0.0,) * len(sums),
+            tuple(evidence_passages),
+            isolated,
+            tokens,
+        )
+        for runs, sums, evidence_passages, isolated, tokens in by_union
     ]
 
 
@@ -296,7 +303,7 @@ def readable_runs(runs: Iterable[Run], passages: Sequence[Passage], *, leading: 
     ``runs`` are those of tokens, those of one text together and ascending.
     """
     on_words = [(*run[:2], *on_word_borders(text_of(run, passages), run[2], run[3]), run[4]) for run in runs]
-    words = _telling(_joined(on_words, passages, _is_bridge), passages, leading)
+    words = _informative_runs(_joined(on_words, passages, _is_bridge), passages, leading)
     return _joined(_with_sentences(words, passages), passages, lambda text: not any(map(str.isalnum, text)))
 
 
@@ -332,16 +339,16 @@ def _is_bridge(text: str) -> bool:
     return len(words) <= 1 and FUNCTION_WORDS.issuperset(words)
 
 
-def _telling(runs: list[Run], passages: Sequence[Passage], leading: int | None) -> list[Run]:
+def _informative_runs(runs: list[Run], passages: Sequence[Passage], top_passage: int | None) -> list[Run]:
     if len(runs) < 2:
         return runs
     best = max(runs, key=itemgetter(4))
     kept = {
         run for run in runs if run[4] >= LEAST_SHARE * best[4] and has_content(text_of(run, passages)[run[2] : run[3]])
     } or {best}
-    of_leading = [run for run in runs if run[0] == leading]
-    if of_leading and kept.isdisjoint(of_leading):
-        kept.add(max(of_leading, key=itemgetter(4)))
+    runs_of_top = [run for run in runs if run[0] == top_passage]
+    if runs_of_top and kept.isdisjoint(runs_of_top):
+        kept.add(max(runs_of_top, key=itemgetter(4)))
     return [run for run in runs if run in kept]
 
 

@@ -38,14 +38,14 @@ class AuditRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found of a row so far; a part is None as long as nothing has made it.
+class RowFindings:
+    """What models and method found of a row so far; a part is None until it is computed.
 
     Attributes:
-        attention: what an attention model yields.
-        results: what the method says, where it was asked beside the models.
-        records: those of the results by the bundled verdict, where the verdict's own model is asked after it.
-        reading: what the verdict's own model says.
+        attention: the attention model's token-wise attributions.
+        results: the method's results, one per span, where the method runs beside the models.
+        records: evidence records judged by the bundled verdict, where a verifier or a band comes after it.
+        reading: what the verdict's own model, a decoder or a verifier, says.
     """
 
     attention: TokenAttribution | None = None
@@ -55,15 +55,15 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """A row's records as an earlier audit wrote them, whose evidence is used again."""
+class ReusedRecords:
+    """The evidence records that an earlier audit wrote of a row (``--reuse``)."""
 
     records: tuple[SpanEvidence, ...]
 
 
-Outcome: TypeAlias = Found | Stored | RowFault
-_Row = TypeVar("_Row", bound=Found | Stored)
-_Made = TypeVar("_Made")
+Outcome: TypeAlias = RowFindings | ReusedRecords | RowFault
+_Row = TypeVar("_Row", bound=RowFindings | ReusedRecords)
+_Result = TypeVar("_Result")
 
 
 def runs_models(method: Method, options: MethodOptions) -> bool:
@@ -85,26 +85,26 @@ def model_outcomes(
     ``RuntimeError`` if a row is not encoded, or a model gives a different number of outcomes, so that rows would be
     lost, or the verdict's own model was not loaded.
     """
-    outcomes: Sequence[Found | RowFault] = [Found() for _ in rows]
+    outcomes: Sequence[RowFindings | RowFault] = [RowFindings() for _ in rows]
     if Need.ATTENTION in method.needs:
         encoded = [row.encoded for row in rows if row.encoded is not None]
-        outcomes = attended(models, encoded, [len(row.record.passages) for row in rows])
+        outcomes = attention_outcomes(models, encoded, [len(row.record.passages) for row in rows])
     if method.needs - {Need.PARSER, Need.ATTENTION}:
-        outcomes = _made_of(
-            rows, outcomes, lambda row, found: Found(results=_results(row, found, method, models, None))
+        outcomes = _map_rows(
+            rows, outcomes, lambda row, findings: RowFindings(results=_results(row, findings, method, models, None))
         )
     if not has_own_model(options):
         return outcomes
     if models.verdict is None:
         raise RuntimeError(f"the verdict {options.verdict!r} has a model of its own, but none was loaded")
     if options.has_verifier or options.verdict_band is not None:
-        outcomes = _made_of(rows, outcomes, partial(_judged_first, method=method, options=options, models=models))
+        outcomes = _map_rows(rows, outcomes, partial(_judged_first, method=method, options=options, models=models))
     return _with_readings(rows, outcomes, options, models.verdict)
 
 
-def attended(
+def attention_outcomes(
     models: LoadedModels, encoded: Sequence[EncodedRow], passage_counts: Sequence[int]
-) -> list[Found | RowFault]:
+) -> list[RowFindings | RowFault]:
     """The attributions of rows in batches; raises ``RuntimeError`` as ``model_outcomes``."""
     is_complete = len(encoded) == len(passage_counts)
     attributions = models.attention.attribute(encoded, passage_counts) if models.attention and is_complete else []
@@ -112,78 +112,82 @@ def attended(
         raise RuntimeError(
             f"the model should give one outcome for each of {len(passage_counts)} rows, gave {len(attributions)}"
         )
-    return [attribution if isinstance(attribution, RowFault) else Found(attribution) for attribution in attributions]
+    return [
+        attribution if isinstance(attribution, RowFault) else RowFindings(attribution) for attribution in attributions
+    ]
 
 
-def _made_of(
-    rows: Sequence[AuditRow], outcomes: Sequence[_Row | RowFault], make: Callable[[AuditRow, _Row], _Made]
-) -> list[_Made | RowFault]:
-    """What ``make`` makes of each row and its outcome; faults stay, and those that it raises take its place."""
-    made: list[_Made | RowFault] = []
+def _map_rows(
+    rows: Sequence[AuditRow], outcomes: Sequence[_Row | RowFault], function: Callable[[AuditRow, _Row], _Result]
+) -> list[_Result | RowFault]:
+    """The ``function`` of each row and its outcome; a fault stays, and one that is raised becomes the result."""
+    results: list[_Result | RowFault] = []
     for row, outcome in zip(rows, outcomes, strict=True):
         try:
-            made.append(outcome if isinstance(outcome, RowFault) else make(row, outcome))
+            results.append(outcome if isinstance(outcome, RowFault) else function(row, outcome))
         except RowFault as fault:
-            made.append(fault)
-    return made
+            results.append(fault)
+    return results
 
 
 def _results(
-    row: AuditRow, found: Found, method: Method, models: LoadedModels, settings: MethodOptions | None
+    row: AuditRow, findings: RowFindings, method: Method, models: LoadedModels, settings: MethodOptions | None
 ) -> tuple[SpanResult, ...]:
-    if found.results is not None:
-        return found.results
+    if findings.results is not None:
+        return findings.results
     context = AnswerContext(
         row.record,
         [span.chars for span in row.spans],
         models,
         parsed=row.parsed,
         encoded=row.encoded,
-        attention=found.attention,
+        attention=findings.attention,
         settings=settings,
     )
     return tuple(method.span_results(context))
 
 
-def _judged_first(row: AuditRow, found: Found, method: Method, options: MethodOptions, models: LoadedModels) -> Found:
+def _judged_first(
+    row: AuditRow, findings: RowFindings, method: Method, options: MethodOptions, models: LoadedModels
+) -> RowFindings:
     """With the method's results, which are made here once, and the records by the bundled verdict."""
     settings = None if models.attention is None else models.attention.settings
-    results = _results(row, found, method, models, settings)
+    results = _results(row, findings, method, models, settings)
     asked = _to_judge(row, results, method, options.first_verdict, settings)
     judge = judge_of(options.first_verdict)
-    return Found(results=results, records=tuple(asked.evidence) if judge is None else judge.judged([asked])[0])
+    return RowFindings(results=results, records=tuple(asked.evidence) if judge is None else judge.judged([asked])[0])
 
 
-def _is_asked_about(found: Found, options: MethodOptions) -> bool:
+def _is_asked_about(findings: RowFindings, options: MethodOptions) -> bool:
     """Whether an answer is read, given what the bundled verdict says of it, if it was asked.
 
     Without a span there is nothing to read, and a band leaves out answers without a risk.
     """
-    if found.records is None:
+    if findings.records is None:
         return True
     band = options.verdict_band
-    if band is None or not found.records:
-        return bool(found.records)
-    risk = found.records[0].answer_risk
+    if band is None or not findings.records:
+        return bool(findings.records)
+    risk = findings.records[0].answer_risk
     return risk is not None and band[0] <= risk <= band[1]
 
 
 def _with_readings(
-    rows: Sequence[AuditRow], outcomes: Sequence[Found | RowFault], options: MethodOptions, verdict: VerdictReader
+    rows: Sequence[AuditRow], outcomes: Sequence[RowFindings | RowFault], options: MethodOptions, verdict: VerdictReader
 ) -> list[Outcome]:
     """With what the verdict's own model says of the rows that have an outcome and lie in its band."""
     from attribeam.attribution.verdict.verified import AnswerToRead
 
     answered: list[Outcome] = [*outcomes]
     asked = [
-        (index, found)
-        for index, found in enumerate(outcomes)
-        if not isinstance(found, RowFault) and _is_asked_about(found, options)
+        (index, findings)
+        for index, findings in enumerate(outcomes)
+        if not isinstance(findings, RowFault) and _is_asked_about(findings, options)
     ]
-    answers = [AnswerToRead(rows[index].record, rows[index].parsed, found.records) for index, found in asked]
-    for (index, found), reading in zip(asked, verdict.read(answers), strict=True):
+    answers = [AnswerToRead(rows[index].record, rows[index].parsed, findings.records) for index, findings in asked]
+    for (index, findings), reading in zip(asked, verdict.read(answers), strict=True):
         if reading is not None:
-            answered[index] = reading if isinstance(reading, RowFault) else replace(found, reading=reading)
+            answered[index] = reading if isinstance(reading, RowFault) else replace(findings, reading=reading)
     return answered
 
 
@@ -196,7 +200,7 @@ def evidence_of(
     breaks its protocol.
     """
     audited, outcomes = [row for row, _ in rows], [outcome for _, outcome in rows]
-    records = _made_of(audited, outcomes, partial(_records, method=method, options=options, settings=settings))
+    records = _map_rows(audited, outcomes, partial(_records, method=method, options=options, settings=settings))
     asked = [item for item in records if isinstance(item, RowToJudge)]
     judge = judge_of(options) if asked else None
     judged = iter([row.evidence for row in asked] if judge is None else judge.judged(asked))
@@ -208,11 +212,15 @@ def evidence_of(
 
 
 def _records(
-    row: AuditRow, outcome: Found | Stored, method: Method, options: MethodOptions, settings: MethodOptions | None
+    row: AuditRow,
+    outcome: RowFindings | ReusedRecords,
+    method: Method,
+    options: MethodOptions,
+    settings: MethodOptions | None,
 ) -> RowToJudge | Sequence[SpanEvidence]:
     """The records of a row that are to be judged, or those that were judged before it came here."""
-    if isinstance(outcome, Stored):
-        return _stored_to_judge(row, outcome.records, options)
+    if isinstance(outcome, ReusedRecords):
+        return _reused_to_judge(row, outcome.records, options)
     records, reading = outcome.records, outcome.reading
     probed = reading if isinstance(reading, tuple) else None
     if records is not None and (reading is None or options.has_verifier):
@@ -259,7 +267,7 @@ def _as_seen(record: QARecord) -> QARecord:
     return record if is_same else replace(record, passages=tuple(passages))
 
 
-def _stored_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: MethodOptions) -> RowToJudge:
+def _reused_to_judge(row: AuditRow, stored: Sequence[SpanEvidence], options: MethodOptions) -> RowToJudge:
     """The records that an audit wrote, for another verdict."""
     if options.judges_by_mass:
         first: dict[TargetSpan, int] = {}

@@ -42,22 +42,22 @@ class ModelChoice:
     def language(self) -> ModelOptions:
         """The causal language model: one of its own, or ``model`` itself."""
         name = self.method.language_model
-        options = self.model.replaced(layer=None, loaded_layers=None) if name is None else self._like_model(name)
-        return self._stored_its_own_way(options)
+        options = self.model.replaced(layer=None, loaded_layers=None) if name is None else self._loaded_like_model(name)
+        return self._with_language_model_precision(options)
 
     @property
     def verifier(self) -> ModelOptions | None:
         """The verdict's verifier; None where it is none."""
         name = self.method.verdict
-        return self._stored_its_own_way(self._like_model(name)) if self.method.has_verifier else None
+        return self._with_language_model_precision(self._loaded_like_model(name)) if self.method.has_verifier else None
 
-    def _like_model(self, name: str) -> ModelOptions:
+    def _loaded_like_model(self, name: str) -> ModelOptions:
         """Another model, loaded like ``model``, but from its main branch."""
         loading = {name for name, option in declared(ModelOptions).items() if option.group == LOADING}
         given = {name: value for name, value in self.model.explicit().items() if name in loading}
         return ModelOptions().replaced(**given | {"revision": None, "model": name})
 
-    def _stored_its_own_way(self, options: ModelOptions) -> ModelOptions:
+    def _with_language_model_precision(self, options: ModelOptions) -> ModelOptions:
         """In the precision and quantization given for language models, else in those of the model."""
         settings = {"dtype": self.method.language_model_dtype, "quantization": self.method.language_model_quantization}
         return options.replaced(**{name: value for name, value in settings.items() if value is not None})
@@ -75,7 +75,7 @@ def with_chosen_dtype(model: ModelOptions, needs: frozenset[Need]) -> ModelOptio
     """
     from attribeam.attribution.models.precision import choose_half_precision
 
-    choice = choose_half_precision(model) if may_leave_float32(needs) else None
+    choice = choose_half_precision(model) if may_use_half_precision(needs) else None
     return model if choice is None else model.replaced(dtype=choice.dtype)
 
 
@@ -92,13 +92,13 @@ def with_chosen_dtypes(
     if decoder is None:
         return with_chosen_dtype(model, needs), method
     probe = probe_of(method)
-    with _naming_who_needs_it(ModelChoice(model=model, method=method), probe):
+    with _language_model_errors(ModelChoice(model=model, method=method), probe):
         choice = choose_half_precision(decoder)
     chosen = AUTO_DTYPE if choice is None else choice.dtype
     return with_chosen_dtype(model, needs), method.replaced(language_model_dtype=chosen)
 
 
-def may_leave_float32(needs: frozenset[Need]) -> bool:
+def may_use_half_precision(needs: frozenset[Need]) -> bool:
     """Whether ``--dtype auto`` may choose: not where a language model's probabilities or gradients are read."""
     return encodes(needs) and Need.LANGUAGE_MODEL not in needs
 
@@ -106,7 +106,7 @@ def may_leave_float32(needs: frozenset[Need]) -> bool:
 def decoder_to_choose_for(model: ModelOptions, method: MethodOptions, needs: frozenset[Need]) -> ModelOptions | None:
     """The options of a probe's decoder whose precision is to be chosen; None if there is no such one.
 
-    As for ``may_leave_float32``, it is not where its probabilities or gradients are read, too. A decoder that is
+    As for ``may_use_half_precision``, it is not where its probabilities or gradients are read, too. A decoder that is
     ``model`` itself takes what is chosen for that, unless ``language_model_dtype`` is "auto" of its own.
     """
     has_own = method.language_model is not None or method.language_model_dtype is not None
@@ -137,7 +137,7 @@ def load_models(
     if Need.LANGUAGE_MODEL in needs:
         from attribeam.attribution.language_models import LanguageModel
 
-        with _naming_who_needs_it(choice):  # the whole model, which shares no weights with that of attention
+        with _language_model_errors(choice):  # the whole model, which shares no weights with that of attention
             language = LanguageModel.from_pretrained(choice.language, threads=choice.threads)
     return LoadedModels(
         attention=_load_attention(choice, needs, shared=shared) if encodes(needs) else None,
@@ -203,7 +203,7 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
         return None
     from attribeam.attribution.language_models import Decoder, DecoderReader
 
-    with _naming_who_needs_it(choice, probe):
+    with _language_model_errors(choice, probe):
         if language is None:  # up to the layer of the probe, without its head
             decoder = Decoder.from_pretrained(choice.language, layer=probe.layer, threads=choice.threads)
         else:
@@ -213,7 +213,7 @@ def _load_verdict(choice: ModelChoice, language: LanguageModel | None) -> Verdic
 
 
 @contextmanager
-def _naming_who_needs_it(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
+def _language_model_errors(choice: ModelChoice, probe: StateProbe | None = None) -> Iterator[None]:
     """Errors that say what a language model is for, which option names it, and which one the ``probe`` reads."""
     from attribeam.attribution.language_models import NotCausalError
 

@@ -390,7 +390,9 @@ def free_memory(device: torch.device) -> int | None:
         return int(torch.cuda.mem_get_info(device)[0]) + unused
     if device.type != "cpu":
         return None
-    return min((size for size in (_available_memory(), _left_in_control_group()) if size is not None), default=None)
+    return min(
+        (size for size in (_available_memory(), _available_in_control_group()) if size is not None), default=None
+    )
 
 
 def _available_memory() -> int | None:
@@ -401,7 +403,7 @@ def _available_memory() -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
-def _left_in_control_group() -> int | None:
+def _available_in_control_group() -> int | None:
     """A container's limit, less what its processes hold; cached files do not count as held."""
     try:
         limit, used, numbers = (

@@ -127,8 +127,8 @@ def auroc(numbers: Sequence[float], right: Sequence[bool], rows: Sequence[int], 
     is_right, row = np.asarray(right, dtype=np.bool_)[order], np.asarray(rows, dtype=np.intp)[order]
     firsts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
 
-    def areas(some: Counts) -> _Numbers:
-        counts = some[:, row]
+    def areas(draws: Counts) -> _Numbers:
+        counts = draws[:, row]
         hits = np.add.reduceat(counts * is_right, firsts, axis=1).astype(np.float64)
         others = np.add.reduceat(counts * ~is_right, firsts, axis=1).astype(np.float64)
         below = np.cumsum(others, axis=1) - others / 2

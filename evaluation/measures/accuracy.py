@@ -25,7 +25,7 @@ from attribeam.evaluation.measures import (
     text_table,
     visible,
 )
-from attribeam.evaluation.methods import LabelledContext, LabMethod, outcome_of
+from attribeam.evaluation.methods import EvaluationMethod, LabelledContext, outcome_of
 from attribeam.report.messages import one_line
 from attribeam.schemas import EvidencePiece, Passage, RowFault
 
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 REFERENCE_METHOD = "words"
 
 
-def shown(answers: Sequence[LabelledAnswer], what: str = "evaluate", unit: str = "answer") -> Iterable[LabelledAnswer]:
+def with_progress(
+    answers: Sequence[LabelledAnswer], description: str = "evaluate", unit: str = "answer"
+) -> Iterable[LabelledAnswer]:
     """The answers, with a progress bar on a terminal."""
-    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=what, unit=unit, disable=None))
+    return cast("Iterable[LabelledAnswer]", tqdm(answers, desc=description, unit=unit, disable=None))
 
 
 def span_credit(passage_scores: Sequence[float], gold: Collection[int]) -> float:
@@ -200,7 +202,11 @@ def _overlaps(labelled: LabelledAnswer, evidence: Sequence[Sequence[PassageRange
 
 
 def run_methods(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels, *, with_costs: bool = False
+    answers: Iterable[LabelledAnswer],
+    methods: Sequence[EvaluationMethod],
+    models: LoadedModels,
+    *,
+    with_costs: bool = False,
 ) -> tuple[MethodTally, ...]:
     """Run every method on every answer; what several methods need is computed once, unless costs are measured."""
     tallies = tuple(MethodTally(method.name, cost=Cost() if with_costs else None) for method in methods)
@@ -210,9 +216,9 @@ def run_methods(
             if tally.cost is None:
                 outcome = outcome_of(method, shared)
             else:
-                own = LabelledContext(labelled, models)
+                context = LabelledContext(labelled, models)
                 with tally.cost.measuring(models):
-                    outcome = outcome_of(method, own)
+                    outcome = outcome_of(method, context)
             tally.count(labelled, outcome)
     return tallies
 
@@ -263,7 +269,7 @@ def score_methods(tallies: Iterable[MethodTally], *, draws: int, seed: int) -> t
 
 def _score(tally: MethodTally, words: MethodTally | None, bootstrap: RowBootstrap) -> MethodScore:
     spans, cost = sum(tally.spans), tally.cost
-    ahead, interval = _ahead(tally.credits, words.credits if words else None, spans, bootstrap)
+    ahead, interval = _lead_over_words(tally.credits, words.credits if words else None, spans, bootstrap)
     return MethodScore(
         method=tally.name,
         passage_accuracy=100 * sum(tally.credits) / spans,
@@ -295,23 +301,23 @@ def highlight_score(rows: _Overlaps, bootstrap: RowBootstrap, words: _Overlaps |
     def f1_sums(of_rows: _Overlaps) -> list[float]:
         return [sum(overlap.f1 for overlap in row) for row in of_rows]
 
-    count, own = len(overlaps), f1_sums(rows)
+    count, sums = len(overlaps), f1_sums(rows)
     return HighlightScore(
         100 * sum(overlap.recall for overlap in overlaps) / count,
         100 * sum(overlap.precision for overlap in overlaps) / count,
         100 * sum(overlap.f1 for overlap in overlaps) / count,
-        bootstrap.interval(own),
-        *_ahead(own, None if words is None else f1_sums(words), count, bootstrap),
+        bootstrap.interval(sums),
+        *_lead_over_words(sums, None if words is None else f1_sums(words), count, bootstrap),
     )
 
 
-def _ahead(
-    own: Sequence[float], words: Sequence[float] | None, spans: int, bootstrap: RowBootstrap
+def _lead_over_words(
+    sums: Sequence[float], word_sums: Sequence[float] | None, spans: int, bootstrap: RowBootstrap
 ) -> tuple[float, Interval] | tuple[None, None]:
     """How much larger the sums of each row are than those of words, per span in percent, and its interval."""
-    if words is None:
+    if word_sums is None:
         return None, None
-    difference = [mine - other for mine, other in zip(own, words, strict=True)]
+    difference = [mine - other for mine, other in zip(sums, word_sums, strict=True)]
     return 100 * sum(difference) / spans, bootstrap.interval(difference)
 
 

@@ -29,7 +29,7 @@ from attribeam.evaluation.measures import (
     text_table,
 )
 from attribeam.evaluation.measures.accuracy import best_passages
-from attribeam.evaluation.methods import LabelledContext, LabMethod, OraclePassage, RandomPassage, outcome_of
+from attribeam.evaluation.methods import EvaluationMethod, LabelledContext, OraclePassage, RandomPassage, outcome_of
 from attribeam.evaluation.methods.baselines import LanguageContext, language_of, sensitive_spans
 from attribeam.report.messages import one_line
 from attribeam.schemas import Passage, RowFault
@@ -199,7 +199,7 @@ class CitationRow:
 
 def run_citations(
     answers: Iterable[LabelledAnswer],
-    methods: Sequence[LabMethod],
+    methods: Sequence[EvaluationMethod],
     models: LoadedModels,
     entailment: NliModel,
     *,
@@ -222,7 +222,7 @@ def run_citations(
     return tallies
 
 
-def _citations(method: LabMethod, tally: CitationTally, context: LabelledContext) -> Sequence[tuple[int, ...]]:
+def _citations(method: EvaluationMethod, tally: CitationTally, context: LabelledContext) -> Sequence[tuple[int, ...]]:
     """For each span the passages above the method's threshold, highest score first; ties keep their order."""
     outcome = outcome_of(method, context)
     if isinstance(outcome, RowFault):
@@ -323,7 +323,7 @@ class DropScore:
 
 
 def run_drops(
-    answers: Iterable[LabelledAnswer | SkippedRow], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer | SkippedRow], methods: Sequence[EvaluationMethod], models: LoadedModels
 ) -> tuple[tuple[DropTally, ...], tuple[SkippedRow, ...]]:
     """Run every method on every answer; those skipped before or refused by the language model count for no method.
 
@@ -352,7 +352,7 @@ def run_drops(
     return tallies, (*skipped, *refused)
 
 
-def _drops(method: LabMethod, context: LabelledContext) -> list[float | None]:
+def _drops(method: EvaluationMethod, context: LabelledContext) -> list[float | None]:
     """The drop of each span, None where the method names no passage."""
     if isinstance(method, OraclePassage):
         language, passages = context.once(language_of), range(len(context.record.passages))

@@ -97,15 +97,15 @@ def judged_parts(answer: JudgedAnswer, evidence: Sequence[SpanEvidence]) -> Judg
     marks = None if answer.unsupported is None else [visible([mark.chars], text) for mark in answer.unsupported]
     marked = None if marks is None else frozenset[int]().union(*marks)
 
-    def is_marked(own: frozenset[int]) -> bool | None:
+    def is_marked(chars: frozenset[int]) -> bool | None:
         if marks is None or marked is None:
             return None
-        of_marks = [(len(own & mark), len(mark & seen)) for mark in marks]
-        return 2 * len(own & marked) >= len(own) or any(0 < size <= 2 * common for common, size in of_marks)
+        of_marks = [(len(chars & mark), len(mark & seen)) for mark in marks]
+        return 2 * len(chars & marked) >= len(chars) or any(0 < size <= 2 * common for common, size in of_marks)
 
     def parts(ranges: Iterable[CharRange]) -> tuple[JudgedPart, ...]:
         positions = ((chars, visible([chars], text) & seen) for chars in ranges)
-        return tuple(JudgedPart(chars, is_marked(own)) for chars, own in positions if own)
+        return tuple(JudgedPart(chars, is_marked(part_chars)) for chars, part_chars in positions if part_chars)
 
     return JudgedParts(
         answer=answer,
@@ -151,11 +151,17 @@ Marks = Sequence[tuple[bool, ...] | None]
 
 def part_verdicts(calls: Marks, marks: Marks, counts: Counts) -> F1Figures | None:
     """Claims or characters that are called compared with those that are marked; None if there are none."""
-    known = [(own, some) for own, some in zip(calls, marks, strict=True) if own is not None and some is not None]
-    if len(known) < len(calls) or not any(own for own, _ in known):
+    known = [
+        (called, marked)
+        for called, marked in zip(calls, marks, strict=True)
+        if called is not None and marked is not None
+    ]
+    if len(known) < len(calls) or not any(called for called, _ in known):
         return None
-    common = [sum(call and mark for call, mark in zip(own, some, strict=True)) for own, some in known]
-    items = [(both, sum(own), sum(some)) for both, (own, some) in zip(common, known, strict=True)]
+    common = [sum(call and mark for call, mark in zip(called, marked, strict=True)) for called, marked in known]
+    items = [
+        (common_count, sum(called), sum(marked)) for common_count, (called, marked) in zip(common, known, strict=True)
+    ]
     return f1_figures(items, counts)
 
 

@@ -41,8 +41,8 @@ from attribeam.evaluation.measures import (
     source_folds,
     text_table,
 )
-from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, shown
-from attribeam.evaluation.methods import LabelledContext, LabMethod, audit_name, lab_methods
+from attribeam.evaluation.measures.accuracy import MethodTally, run_methods, with_progress
+from attribeam.evaluation.methods import EvaluationMethod, LabelledContext, audit_name, evaluation_methods
 from attribeam.evaluation.methods.unions import HiddenUnion, ScoredUnion, results_of_union
 from attribeam.schemas import RowFault
 
@@ -134,7 +134,7 @@ SWEPT = (ATTN_UNION, ATTN_UNION_DEP, "hss-union", "hss-union-dep")
 
 
 def run_at_layers(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[EvaluationMethod], models: LoadedModels
 ) -> tuple[MethodTally, ...]:
     """The tallies of all methods: one at each layer for those of ``SWEPT``, one for each of the others."""
     swept = [method for method in methods if method.name in SWEPT]
@@ -146,7 +146,7 @@ def run_at_layers(
 
 
 def sweep_layers(
-    answers: Iterable[LabelledAnswer], methods: Sequence[LabMethod], models: LoadedModels
+    answers: Iterable[LabelledAnswer], methods: Sequence[EvaluationMethod], models: LoadedModels
 ) -> dict[AtLayer, MethodTally]:
     """A tally for each method and layer; its name is "hss-union, layer 3".
 
@@ -160,13 +160,15 @@ def sweep_layers(
     all_layers = range(model.layer_count + 1)  # 0 are the embeddings
     unions = [method for method in methods if isinstance(method, ScoredUnion)]
     merged = {union.name: model.union_settings(union.settings.union_options(union.name)) for union in unions}
-    at = {AtLayer(name, layer): (layer, own) for name, own in merged.items() for layer in attention_layers}
+    settings_of_points = {
+        AtLayer(name, layer): (layer, settings) for name, settings in merged.items() for layer in attention_layers
+    }
     of_states = [method for method in methods if isinstance(method, HiddenUnion)]
 
     def results(context: LabelledContext) -> _Results[AtLayer]:
         row, count = context.encoded, len(context.record.passages)
         for union in unions[:1]:
-            yield from _of_attention(context, at, union.settings.passage_score)
+            yield from _of_attention(context, settings_of_points, union.settings.passage_score)
         if of_states:
             parts = windows_or_whole(row)
             states = [states_of_layers(model.network, part.token_ids, layers=all_layers) for part in parts]
@@ -200,16 +202,17 @@ def attribute_layers(
         )
     if missing := sorted(set(layers) - set(layers_with_attention(layer_types(model.network.config)))):
         raise ValueError(f"layers should have attention, but these have none: {missing}")
-    own = {model.layer: model.capture}
+    loaded_captures = {model.layer: model.capture}
     captures = {
-        layer: own.get(layer) or replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
+        layer: loaded_captures.get(layer) or replace(model.capture, layer=layer, softmax_over=SoftmaxOver.VISIBLE)
         for layer in sorted(layers)
     }
     jobs = [(part, passage_count) for part in windows_or_whole(row)]
     parts: dict[int, _ByLayer] = {}
     for batch in model.batches([part for part, _ in jobs]):
         outcomes = run_halving(
-            [jobs[index] for index in batch], lambda some: _captured_layers(model, captures, some, top_k=top_k)
+            [jobs[index] for index in batch],
+            lambda batch_jobs: _captured_layers(model, captures, batch_jobs, top_k=top_k),
         )
         for index, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, RowFault):
@@ -373,7 +376,7 @@ def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, pars
 
     The model must be loaded completely (``ModelOptions.loaded_layers``).
     """
-    models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), lab_methods()
+    models, settings, available = LoadedModels(parser=parser, attention=model), MethodSettings(), evaluation_methods()
     spans = [len(answer.spans) for answer in answers]
     sources = [answer.record.question for answer in answers]
     usual = default_point(model, settings)
@@ -381,12 +384,12 @@ def search_layers(answers: Sequence[LabelledAnswer], model: AttentionModel, pars
     top_ks, taus = {*TOP_KS, usual.top_k}, {*ISOLATION_TAUS, usual.isolation_tau}
     points = [SensitivityPoint(*point) for point in product(layers, top_ks, taus)]
     points.sort(key=lambda point: _distance(point, usual))
-    tallies = sweep(shown(answers, "layers by attention", "row"), models, points, settings=settings)
+    tallies = sweep(with_progress(answers, "layers by attention", "row"), models, points, settings=settings)
     credits = {point: tally.credits for point, tally in tallies.items()}
     attention = choose(credits, layer_of=lambda point: point.layer, spans=spans, sources=sources)
     methods, middle = [available[name] for name in STATE_METHODS], model.layer_count // 2  # the paper's layer
     try:
-        swept = sweep_layers(shown(answers, "layers by hidden states", "row"), methods, models)
+        swept = sweep_layers(with_progress(answers, "layers by hidden states", "row"), methods, models)
     except ValueError:  # they cannot be taken from the model
         swept = {}
     order = sorted(swept, key=lambda at: (abs(at.layer - middle), at.layer, STATE_METHODS.index(at.method)))

@@ -298,18 +298,24 @@ def _chosen_calls(
     risks: Sequence[tuple[float, ...] | None], marks: Marks, folds: npt.NDArray[np.intp], *, balanced: bool = False
 ) -> Marks:
     """The verdict on each item of each answer; None if scores or marks are missing, or all items are of one fold."""
-    known = [(own, some) for own, some in zip(risks, marks, strict=True) if own is not None and some is not None]
-    owners = np.repeat(folds, [len(own) for own, _ in known]) if len(known) == len(folds) else folds[:0]
+    known = [
+        (answer_risks, answer_marks)
+        for answer_risks, answer_marks in zip(risks, marks, strict=True)
+        if answer_risks is not None and answer_marks is not None
+    ]
+    owners = (
+        np.repeat(folds, [len(answer_risks) for answer_risks, _ in known]) if len(known) == len(folds) else folds[:0]
+    )
     if len(np.unique(owners)) < 2:
         return [None] * len(folds)
-    items = np.array([risk for own, _ in known for risk in own])
-    marked = np.array([mark for _, some in known for mark in some], dtype=np.bool_)
+    items = np.array([risk for answer_risks, _ in known for risk in answer_risks])
+    marked = np.array([mark for _, answer_marks in known for mark in answer_marks], dtype=np.bool_)
     thresholds = {
         fold: best_threshold(items[owners != fold], marked[owners != fold], balanced=balanced)
         for fold in np.unique(owners).tolist()
     }
     pairs = zip(known, folds.tolist(), strict=True)
-    return [tuple(bool(risk >= thresholds[fold]) for risk in own) for (own, _), fold in pairs]
+    return [tuple(bool(risk >= thresholds[fold]) for risk in answer_risks) for (answer_risks, _), fold in pairs]
 
 
 def _claim_marks(parts: JudgedParts) -> tuple[bool, ...] | None:
@@ -321,7 +327,7 @@ def _claim_marks(parts: JudgedParts) -> tuple[bool, ...] | None:
 def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> ScorerFigures:
     parts, scores = [answer.parts for answer in answers], [answer.scores for answer in answers]
     marked, risks, rows = [part.is_marked for part in parts], [score.risk for score in scores], range(len(parts))
-    own, chosen, balanced = (
+    called, chosen, balanced = (
         [call for call in calls if call is not None]
         for calls in zip(*((row.scores.calls.answer, row.chosen.answer, row.balanced) for row in answers), strict=True)
     )
@@ -330,7 +336,7 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
     claim_marks, marks = list(map(_claim_marks, parts)), [part.marked for part in parts]
     ranked = [precision_at(first, risks, marked, counts) for first in FIRST]
     grades = [part.answer.faithfulness for part in parts if part.answer.faithfulness is not None]
-    has_grades, calls = len(grades) == len(parts), own or balanced
+    has_grades, calls = len(grades) == len(parts), called or balanced
     kinds, levels = [], []
     for kind in sorted(set(chain.from_iterable(part.answer.error_kinds for part in parts))) if calls else ():
         of_kind = [call for call, part in zip(calls, parts, strict=True) if kind in part.answer.error_kinds]
@@ -341,7 +347,7 @@ def _figures(scorer: Scorer, answers: Sequence[_Scored], counts: Counts) -> Scor
         levels.append(GradeVerdicts(grade, len(own_rows), 100 * share, risk))
     return ScorerFigures(
         scorer=scorer.name,
-        verdict=verdict_figures(own, marked, counts) if own else None,
+        verdict=verdict_figures(called, marked, counts) if called else None,
         chosen_verdict=verdict_figures(chosen, marked, counts) if chosen else None,
         balanced_verdict=verdict_figures(balanced, marked, counts) if balanced else None,
         answers=auroc(risks, marked, rows, counts),

@@ -26,7 +26,7 @@ class LabelledContext(AnswerContext):
         self.labelled = labelled
 
 
-class LabMethod(Protocol):
+class EvaluationMethod(Protocol):
     """A method that may read the labels; every ``attribution.methods.method.Method`` is one."""
 
     @property
@@ -40,7 +40,7 @@ class LabMethod(Protocol):
         ...
 
 
-def outcome_of(method: LabMethod, context: LabelledContext) -> Sequence[SpanResult] | RowFault:
+def outcome_of(method: EvaluationMethod, context: LabelledContext) -> Sequence[SpanResult] | RowFault:
     """What a method says of an answer, or why it cannot be attributed."""
     try:
         return method.span_results(context)
@@ -48,7 +48,7 @@ def outcome_of(method: LabMethod, context: LabelledContext) -> Sequence[SpanResu
         return fault
 
 
-def needs_of(methods: Iterable[LabMethod]) -> frozenset[Need]:
+def needs_of(methods: Iterable[EvaluationMethod]) -> frozenset[Need]:
     return frozenset[Need]().union(*(method.needs for method in methods))
 
 
@@ -83,35 +83,35 @@ def _of_passages(chosen: set[int] | frozenset[int], count: int) -> SpanResult:
     return SpanResult(tuple(float(index in chosen) for index in range(count)))
 
 
-_OTHERS: tuple[Callable[[MethodSettings], LabMethod], ...] = (
+_OTHERS: tuple[Callable[[MethodSettings], EvaluationMethod], ...] = (
     unions.SentenceUnion, unions.AugmentedUnion, unions.AugmentedUnionInSentence, unions.HiddenAverage,
     unions.HiddenAverageDep, unions.HiddenUnion, unions.HiddenUnionDep, ContrastiveGradients, SpanWords, FactWords,
     SentenceWords,
 )  # fmt: skip
 
 
-def lab_methods(settings: MethodSettings | None = None) -> Mapping[str, LabMethod]:
+def evaluation_methods(settings: MethodSettings | None = None) -> Mapping[str, EvaluationMethod]:
     """Every method by its name, in the order of the tables."""
     settings = settings or MethodSettings()
     audited = [unions.ScoredUnion(union, settings) for union in UNIONS]
     others = [make(settings) for make in _OTHERS]
-    ends: tuple[LabMethod, ...] = (RandomPassage(settings.seed), OraclePassage())
+    ends: tuple[EvaluationMethod, ...] = (RandomPassage(settings.seed), OraclePassage())
     return {method.name: method for method in (*audited, *others, *ends)}
 
 
 def audit_name(name: str) -> str:
     """What names the method to ``attribeam audit --method``: the audit's own name, else ``module:Class``."""
-    method = lab_methods()[name]
+    method = evaluation_methods()[name]
     return name if name in UNIONS else f"{type(method).__module__}:{type(method).__name__}"
 
 
 def chosen_methods(
-    available: Mapping[str, LabMethod],
+    available: Mapping[str, EvaluationMethod],
     names: Sequence[str] | None,
     *,
     with_language_model: bool,
     settings: MethodSettings | None = None,
-) -> list[LabMethod]:
+) -> list[EvaluationMethod]:
     """The named methods, each once; by default all, those that need a language model only if one is named.
 
     A name may also be ``module:Name``, the user's own method, which is created with ``settings``. Raises ``UsageError``

@@ -205,7 +205,7 @@ class ContrastiveGradients:
     needs = frozenset({Need.LANGUAGE_MODEL})
 
     def __init__(self, settings: MethodSettings) -> None:
-        """The settings have nothing for it."""
+        """Takes the settings as every method does; none of them applies."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         from attribeam.attribution.attention.reduction import top_columns
@@ -351,7 +351,7 @@ class SpanWords:
     needs: frozenset[Need] = frozenset()
 
     def __init__(self, settings: MethodSettings) -> None:
-        """The settings have nothing for it."""
+        """Takes the settings as every method does; none of them applies."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         matches, results = context.once(_matches), []

@@ -372,7 +372,7 @@ class HiddenAverage:
     needs = frozenset({Need.PARSER, Need.HIDDEN_STATES})
 
     def __init__(self, settings: MethodSettings) -> None:
-        """The settings have nothing for it."""
+        """Takes the settings as every method does; none of them applies."""
 
     def span_results(self, context: AnswerContext) -> list[SpanResult]:
         """A passage's score is the cosine of its best window, 0 where it is negative."""

@@ -8,7 +8,7 @@ import signal
 from multiprocessing.connection import Connection
 from socket import socket
 
-from attribeam.pipeline.model_workers import BlockReply, serve_asked
+from attribeam.pipeline.model_workers import BlockReply, serve_requests
 from attribeam.pipeline.worker_process import ModelsLoaded, WorkerFailed
 from attribeam.transforms.audit_settings import AuditSettings
 
@@ -25,7 +25,7 @@ def serve_as_told(connection: Connection, settings: AuditSettings, asked: socket
         connection.send(WorkerFailed("there is no such device", is_usage=True))
         return
     models = ModelsLoaded({"device": OTHER_DEVICE if device == OTHER_DEVICE else "cpu"})
-    serve_asked(connection, asked, models, _run)
+    serve_requests(connection, asked, models, _run)
 
 
 def _run(block: bytes) -> bytes:

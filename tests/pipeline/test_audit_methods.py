@@ -18,7 +18,7 @@ from attribeam.attribution.methods.method import resolve_method
 from attribeam.attribution.methods.models import load_models
 from attribeam.attribution.options import MethodOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods import LabelledContext, audit_name, lab_methods
+from attribeam.evaluation.methods import LabelledContext, audit_name, evaluation_methods
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.worker_pool import load_models as load_audit
@@ -73,7 +73,9 @@ def record_of(row, place, spans):
     )
 
 
-@pytest.mark.parametrize("name", [audit_name(name) for name in lab_methods() if name not in ("random", "oracle")])
+@pytest.mark.parametrize(
+    "name", [audit_name(name) for name in evaluation_methods() if name not in ("random", "oracle")]
+)
 def test_every_method_gives_an_audit_the_scores_that_an_evaluation_has(name, settings, log, tmp_path):
     evidence = audited(settings, name, log, tmp_path).select(["source_row", "char_start", "char_end", "passage_scores"])
     assert evidence.num_rows

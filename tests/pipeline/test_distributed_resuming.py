@@ -193,7 +193,7 @@ def test_a_chunk_has_the_same_bytes_as_in_a_local_run(audit, undisturbed, tmp_pa
 
 def test_a_group_that_a_runner_does_twice_is_committed_once(audit, tmp_path, undisturbed, monkeypatch):
     def twice(group, store, settings, schemas):
-        made = group.of([*group.rows])
+        made = group.with_rows([*group.rows])
         commit_group(made, store, settings, schemas)
         commit_group(made, store, settings, schemas)
 
@@ -205,7 +205,7 @@ def test_a_group_that_a_runner_does_twice_is_committed_once(audit, tmp_path, und
 
 def test_a_stage_that_loses_a_row_fails_the_run_and_commits_nothing_of_its_chunk(audit, tmp_path, monkeypatch):
     def without_letters(group, store, settings, schemas):
-        commit_group(replace(group, rows=[*group.rows], letters=[]), store, settings, schemas)
+        commit_group(replace(group, rows=[*group.rows], dead_letters=[]), store, settings, schemas)
 
     monkeypatch.setattr(distributed_driver, "commit_group", without_letters)
     with pytest.raises(RunError, match="audited or dead-lettered exactly once"):

@@ -58,7 +58,7 @@ class TestedWorkers(ModelWorkers):
 
     def client(self):
         """What a worker has of the models."""
-        return RemoteModels(self.asking, WHOLE_ROWS)
+        return RemoteModels(self.request_socket, WHOLE_ROWS)
 
     def wait_until(self, is_met):
         """Let the driver listen until something has happened, or it has given up."""
@@ -164,7 +164,7 @@ def test_a_model_worker_that_ends_as_a_block_arrives_has_ended_on_it(start):
         (worker,) = workers.running
         ours, theirs = Pipe()
         with ours, theirs:
-            send_fds(workers.asking, [b" "], [theirs.fileno()])
+            send_fds(workers.request_socket, [b" "], [theirs.fileno()])
             assert ours.recv() == worker.process.pid
             workers.wait_until(lambda worker=worker: worker.is_busy)
             worker.process.kill()
@@ -186,7 +186,7 @@ def test_a_worker_that_ends_while_its_block_is_tried_disturbs_no_other(start):
     other = workers.client()
     ours, theirs = Pipe()
     with ours, theirs:
-        send_fds(workers.asking, [b" "], [theirs.fileno()])
+        send_fds(workers.request_socket, [b" "], [theirs.fileno()])
         ours.send_bytes(pickle.dumps(["fine"]))
     assert run(other, "fine") == ("fine",)
 
@@ -293,7 +293,7 @@ def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch):
     def fail(*_):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
 
-    monkeypatch.setattr(model_workers, "attended", fail)
+    monkeypatch.setattr(model_workers, "attention_outcomes", fail)
     options = MethodOptions()
     with pytest.raises(MemoryError):
         model_workers._run_block(pickle.dumps(([], [])), resolve_method(options), options, LoadedModels())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.report.made_audit import made_audit, no_claim, supported_span, unsupported_span
 
-from attribeam.report.audit_summary import Change, audit_title, comparison_remark, no_proof, top_figures
+from attribeam.report.audit_summary import Change, audit_title, comparison_remark, top_figures, verdict_accuracy
 from attribeam.schemas import AnswerKind, ClaimKind
 from attribeam.schemas.run_manifest import RunStatus
 
@@ -85,12 +85,14 @@ def test_claims_count_once_and_refusals_and_what_is_not_judged_stand_apart(tmp_p
 def test_figures_stand_where_the_manifest_has_them():
     models = {"precision": "0.714", "recall": "0.64", "false_alarms": "0.125", "measured_on": "90 answers"}
     models |= {"short_precision": "0.9", "short_recall": "0.8"}
-    text = no_proof({f"verdict_{name}": told for name, told in models.items()})
+    text = verdict_accuracy({f"verdict_{name}": told for name, told in models.items()})
     assert "71% do have an unsupported claim" in text
     assert "it flags 64% (measured on 90 answers)." in text
     assert "nothing wrong with, it flags 12%." in text
     assert "short answers" not in text
-    text = no_proof({f"verdict_{name}": told for name, told in models.items()} | {"verdict_short_false_alarms": "0.1"})
+    text = verdict_accuracy(
+        {f"verdict_{name}": told for name, told in models.items()} | {"verdict_short_false_alarms": "0.1"}
+    )
     assert "With short answers, of up to three claims, these are 90%, 80% and 10%." in text
 
 

@@ -28,7 +28,7 @@ from attribeam.report.messages import (
     check_output,
     console_kind,
     event_line,
-    let_libraries_speak,
+    print_library_messages,
     write_lines,
 )
 from attribeam.schemas.errors import RunError, UsageError
@@ -203,7 +203,7 @@ def test_messages_of_libraries_are_harmless(monkeypatch):
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(messages.sys, "stderr", stream)
     monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
-    let_libraries_speak(logging.ERROR)
+    print_library_messages(logging.ERROR)
     logging.getLogger("library").error("cannot read %s", "a\x1b[2J\u202e")
     assert stream.getvalue() == "ERROR:library:cannot read a␛[2J\ufffd\n"
     assert "\x1b" not in warnings.formatwarning("a\x1b[2J", UserWarning, "x.py", 1)

@@ -132,7 +132,7 @@ def test_elements_of_every_kind_give_the_evidence_of_an_audit_and_faulty_ones_de
 
 def outcomes(settings, element):
     group = read_answers([element], settings)
-    return [*group.rows, *group.letters]
+    return [*group.rows, *group.dead_letters]
 
 
 def test_fields_of_other_names_are_mapped_and_ids_may_be_numbers():

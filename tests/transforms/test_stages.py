@@ -40,9 +40,9 @@ from attribeam.transforms.row_groups import (
     RowGroup,
     dead_letter,
     hide_texts,
-    packs,
-    stage,
+    pack_rows,
     take_stage_seconds,
+    timed_stage,
     write_group,
 )
 from attribeam.transforms.stages import attributed_blocks, parse_each, read_rows, redacted, runs_in_model_thread
@@ -62,20 +62,20 @@ def refuse_odd(group):
             else:
                 yield number
 
-    return group.of(rows())
+    return group.with_rows(rows())
 
 
 def test_rows_are_made_when_they_are_asked_for_and_a_runner_may_move_the_group_at_any_stage():
     coder, group = RowGroupCoder(), refuse_odd(RowGroup("chunk", iter([1, 2, 3, 4]), [letter(9)]))
     assert coder.estimate_size(group) == 1
-    assert [one.source.source_row for one in group.letters] == [9]
+    assert [one.source.source_row for one in group.dead_letters] == [9]
     moved = coder.decode(coder.encode(group))
-    assert (moved.chunk, moved.rows, moved.letters) == ("chunk", (2, 4), [letter(9), letter(1), letter(3)])
+    assert (moved.chunk, moved.rows, moved.dead_letters) == ("chunk", (2, 4), [letter(9), letter(1), letter(3)])
 
 
 @given(rows=st.lists(st.integers(0, 100)), max_rows=st.integers(1, 10), max_weight=st.integers(1, 200))
 def test_packs_are_the_rows_in_order_and_keep_their_bounds(rows, max_rows, max_weight):
-    found = [*packs(rows, max_rows=max_rows, weigh=int, max_weight=max_weight)]
+    found = [*pack_rows(rows, max_rows=max_rows, weigh=int, max_weight=max_weight)]
     assert [row for pack in found for row in pack] == rows
     assert all(1 <= len(pack) <= max_rows and sum(pack[:-1]) < max_weight for pack in found)
 
@@ -139,9 +139,9 @@ def test_model_works_ahead_on_a_gpu_only():
 def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_that_fails():
     take_stage_seconds()
     for name in ("write", "parse", "read"):
-        with stage(name):
+        with timed_stage(name):
             pass
-    with pytest.raises(ValueError, match="no"), stage("parse"):
+    with pytest.raises(ValueError, match="no"), timed_stage("parse"):
         raise ValueError("no")
     assert [one.stage for one in take_stage_seconds()] == ["read", "parse", "write"]
     assert take_stage_seconds() == ()
@@ -150,7 +150,7 @@ def test_stages_stand_in_the_order_of_the_graph_are_taken_once_and_count_work_th
 def read(file, *, rows, with_text=False):
     settings = AuditSettings(max_text_chars=LONGEST, dead_letter_text=with_text)
     group = read_rows(RowGroup("chunk", [RowRange(file, 0, rows)]), settings, ArrowStorage(), {})
-    return group.of([*group.rows])
+    return group.with_rows([*group.rows])
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -158,7 +158,7 @@ def test_faulty_row_is_one_dead_letter_of_its_stage(name, tmp_path):
     changes, stage, reason, column = FAULTS[name]
     file = write_log(tmp_path / "log.parquet", [log_row(0), log_row(1, **changes), log_row(2)])
     group = read(file, rows=3)
-    (letter,) = group.letters
+    (letter,) = group.dead_letters
     assert (letter.stage, letter.reason, letter.column) == (stage, reason, column)
     assert (letter.source.source_file, letter.source.source_row) == (file, 1)
     assert [record.source.source_row for record in group.rows] == [0, 2]
@@ -166,8 +166,8 @@ def test_faulty_row_is_one_dead_letter_of_its_stage(name, tmp_path):
 
 def test_answer_text_is_in_the_dead_letter_only_when_asked_for(tmp_path):
     file = write_log(tmp_path / "log.parquet", [log_row(0, answer="A secret answer.", passages=[])])
-    (without,) = read(file, rows=1).letters
-    (with_text,) = read(file, rows=1, with_text=True).letters
+    (without,) = read(file, rows=1).dead_letters
+    (with_text,) = read(file, rows=1, with_text=True).dead_letters
     assert "secret" not in repr(without)
     assert with_text.answer == "A secret answer."
 

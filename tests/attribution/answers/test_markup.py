@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attribeam.attribution.answers import markup
 from attribeam.attribution.answers.citation_marks import citation_marks
-from attribeam.attribution.answers.markup import block_ranges, structured_text, unspoken_ranges, without_gaps
+from attribeam.attribution.answers.markup import block_ranges, non_answer_ranges, structured_text, without_gaps
 from attribeam.attribution.answers.markup import hide_markup as hide_marked
 from attribeam.schemas import ClaimKind
 
@@ -224,7 +224,7 @@ def test_cells_and_values_know_what_they_are_about(answer, labels):
 )
 def test_thoughts_and_calls_are_not_spoken(answer, spoken):
     characters = list(answer)
-    for one in unspoken_ranges(answer):
+    for one in non_answer_ranges(answer):
         characters[one.char_start : one.char_end] = [""] * (one.char_end - one.char_start)
     assert "".join(characters) == spoken
 

@@ -7,7 +7,7 @@ import pytest
 
 from attribeam import Attributor
 from attribeam.attribution.answers.target_spans import DEFAULT_SPAN_KINDS, choose_target_spans
-from attribeam.attribution.methods.audit_row import AuditRow, Found, evidence_of, model_outcomes
+from attribeam.attribution.methods.audit_row import AuditRow, RowFindings, evidence_of, model_outcomes
 from attribeam.attribution.methods.method import LoadedModels
 from attribeam.schemas import Passage, QARecord, RowSource
 from lab.benchmarks.generated_rows import benchmark_rows, made_up_pages
@@ -43,7 +43,7 @@ def evidence_and_peak(attributor, row):
     """The evidence of a row, and the most bytes that making it had in use."""
     settings = attributor.model.settings
     (found,) = model_outcomes(attributor.method, settings, LoadedModels(attention=attributor.model), [row])
-    assert isinstance(found, Found)
+    assert isinstance(found, RowFindings)
     tracemalloc.start()
     try:
         (spans,) = evidence_of([(row, found)], method=attributor.method, options=settings, settings=settings)

@@ -41,7 +41,7 @@ from attribeam.evaluation.measures.layer_sweep import (
     sweep,
     sweep_layers,
 )
-from attribeam.evaluation.methods import lab_methods, needs_of
+from attribeam.evaluation.methods import evaluation_methods, needs_of
 from attribeam.evaluation.methods.unions import attributed_tokens, response_similarity
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.logs.columns import LogOptions
@@ -74,7 +74,7 @@ def loaded(choice, methods):
 
 
 def methods_named(*names):
-    available = lab_methods(MethodSettings(top_k=3))
+    available = evaluation_methods(MethodSettings(top_k=3))
     return [available[name] for name in names]
 
 

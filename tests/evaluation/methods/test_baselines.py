@@ -18,7 +18,13 @@ from attribeam.attribution.methods.method import LoadedModels, MethodSettings, N
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
-from attribeam.evaluation.methods import LabelledContext, OraclePassage, RandomPassage, chosen_methods, lab_methods
+from attribeam.evaluation.methods import (
+    LabelledContext,
+    OraclePassage,
+    RandomPassage,
+    chosen_methods,
+    evaluation_methods,
+)
 from attribeam.evaluation.methods.baselines import (
     ContrastiveGradients,
     LanguageContext,
@@ -127,7 +133,7 @@ def test_oracle_names_the_labelled_passages():
 
 
 def test_methods_that_need_a_language_model_run_where_they_or_it_are_named():
-    available = lab_methods(MethodSettings(seed=3))
+    available = evaluation_methods(MethodSettings(seed=3))
     assert available["random"] == RandomPassage(seed=3)
     without = [one.name for one in chosen_methods(available, None, with_language_model=False)]
     assert {"words", "random", "oracle", "attn-union"} <= set(without)

@@ -36,7 +36,7 @@ from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
 from attribeam.attribution.rows import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
-from attribeam.evaluation.methods import LabelledContext, lab_methods
+from attribeam.evaluation.methods import LabelledContext, evaluation_methods
 from attribeam.evaluation.methods.baselines import FactWords, SentenceWords, SpanWords
 from attribeam.evaluation.methods.unions import attributed_responses, hidden_similarity, passage_scores
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
@@ -191,7 +191,7 @@ def inside(directory, model, labelled, *, shift):
 def results(both, name, **options):
     model, labelled, _ = both
     settings = MethodSettings(**options)
-    method = lab_methods(settings)[name]
+    method = evaluation_methods(settings)[name]
     asked = model.with_method(settings.union_options(ATTN_UNION))
     return method.span_results(LabelledContext(labelled, LoadedModels(PARSER, asked)))
 
