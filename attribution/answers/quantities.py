@@ -115,7 +115,7 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             is_sure = number.start in measured and measured[number.start].dimension in _TEMPERATURES
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
         elif text[number.start - 1 : number.start] == " " and _may_be_hour(number, text):
-            readings |= {time for amount in number.amounts for time in _perhaps_at(int(amount), 0)}
+            readings |= {time for amount in number.amounts for time in _clock_times(int(amount), 0)}
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
 
