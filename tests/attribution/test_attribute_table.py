@@ -203,12 +203,10 @@ def test_none_is_the_fault_of_its_row_as_null_is_in_a_log(field, reason):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("passages", ["a", None]),
-        ("passages", [{"text": None, "title": "Light"}]),
-        ("target_spans", [None]),
+        ("passages", ["a", None]), ("passages", [{"text": None, "title": "Light"}]), ("target_spans", [None]),
         ("target_spans", [{"char_start": None, "char_end": 3}]),
     ],
-)
+)  # fmt: skip
 def test_none_inside_a_list_is_the_fault_of_its_row(field, value):
     fault = fault_of(ROW | {field: value})
     assert (fault.reason, fault.column) == (Reason.MISSING_VALUE, field)
@@ -235,16 +233,12 @@ def test_none_inside_a_list_is_the_fault_of_its_row(field, value):
         (ROW | {"record_id": 1.5}, r"row 1: record_id should be a string or an integer, was a float"),
         (["Who?"], r"row 1: a QARecord or a dict is needed, was a list; .*attribute_table"),
         (QARecord("r", None, (), "Oda.", RowSource("", 0)), r"row 1: question should be a string, was a None"),
-        (
-            QARecord("r", "Who?", ("a",), "Oda.", RowSource("", 0)),
-            r"row 1: passages\[0\] should be a Passage, was a str",
-        ),
-        (
-            QARecord("r", "Who?", (Passage("a", title=5),), "Oda.", RowSource("", 0)),
-            r"row 1: passages\[0\]\['title'\] should be a string, was a int",
-        ),
+        (QARecord("r", "Who?", ("a",), "Oda.", RowSource("", 0)),
+            r"row 1: passages\[0\] should be a Passage, was a str"),
+        (QARecord("r", "Who?", (Passage("a", title=5),), "Oda.", RowSource("", 0)),
+            r"row 1: passages\[0\]\['title'\] should be a string, was a int"),
     ],
-)
+)  # fmt: skip
 def test_a_field_of_another_type_is_an_error_that_names_row_and_field(row, message):
     with pytest.raises(DataError, match=message):
         records_of([ROW, row])

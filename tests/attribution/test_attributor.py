@@ -91,14 +91,12 @@ def test_passage_with_other_fields_is_refused(attributor, passage):
 @pytest.mark.parametrize(
     ("answer", "passages", "spans", "reason"),
     [
-        (" ", PASSAGES, None, Reason.EMPTY_ANSWER),
-        (ANSWER, [], None, Reason.NO_PASSAGES),
-        (ANSWER, ["", " "], None, Reason.NO_PASSAGES),
-        (ANSWER, PASSAGES, [(3, 99)], Reason.SPAN_OUT_OF_RANGE),
+        (" ", PASSAGES, None, Reason.EMPTY_ANSWER), (ANSWER, [], None, Reason.NO_PASSAGES),
+        (ANSWER, ["", " "], None, Reason.NO_PASSAGES), (ANSWER, PASSAGES, [(3, 99)], Reason.SPAN_OUT_OF_RANGE),
         (ANSWER, PASSAGES, [(3, 3)], Reason.SPAN_OUT_OF_RANGE),
         ("tower " * 600, PASSAGES, None, Reason.TOO_MANY_TOKENS),
     ],
-)
+)  # fmt: skip
 def test_row_that_cannot_be_attributed_raises_its_reason(attributor, answer, passages, spans, reason):
     with pytest.raises(RowFault) as caught:
         attributor.attribute(question="Who?", passages=passages, answer=answer, target_spans=spans)

@@ -24,11 +24,9 @@ from lab.benchmarks.latency_methods import EagerPass, TwoStage
 from lab.benchmarks.support_check import SpanTruth, load_support_rows, main
 
 PARSERS = {
-    "attribution_latency": attribution_latency._parser,
-    "attribution_memory": attribution_memory._parser,
-    "attribution_profile": attribution_profile._parser,
-    "model_workers": model_workers._parser,
-}
+    "attribution_latency": attribution_latency._parser, "attribution_memory": attribution_memory._parser,
+    "attribution_profile": attribution_profile._parser, "model_workers": model_workers._parser,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])

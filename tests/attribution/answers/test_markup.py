@@ -183,18 +183,14 @@ def test_empty_values_are_no_parts():
 @pytest.mark.parametrize(
     ("answer", "labels"),
     [
-        (
-            "| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
-            [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")],
-        ),
+        ("| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
+            [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")]),
         ("> | Kettle | Holds |\n> |---|---|\n> | Brisk | 1.7 l |", [("1.7 l", "Brisk", "Holds")]),
         ("Kettle\tHolds\nBrisk\tplenty", [("plenty", "Brisk"), ("Holds", "Kettle")]),
-        (
-            '{"holds": "1.7 l", "colours": ["red", "blue"]}',
-            [("1.7 l", "holds"), ("red", "colours"), ("blue", "colours")],
-        ),
+        ('{"holds": "1.7 l", "colours": ["red", "blue"]}',
+            [("1.7 l", "holds"), ("red", "colours"), ("blue", "colours")]),
     ],
-)
+)  # fmt: skip
 def test_cells_and_values_know_what_they_are_about(answer, labels):
     found = structured_text(answer)
     told = [
@@ -208,16 +204,14 @@ def test_cells_and_values_know_what_they_are_about(answer, labels):
 @pytest.mark.parametrize(
     ("answer", "spoken"),
     [
-        ("<think>Perhaps.</think>It is blue.", "It is blue."),
-        ("Perhaps.</think>It is blue.", "It is blue."),
-        ("<think>Perhaps it is", ""),
-        ("It is <b>blue</b>.", "It is <b>blue</b>."),
+        ("<think>Perhaps.</think>It is blue.", "It is blue."), ("Perhaps.</think>It is blue.", "It is blue."),
+        ("<think>Perhaps it is", ""), ("It is <b>blue</b>.", "It is <b>blue</b>."),
         ("It is ~~red~~ <del>and big</del>blue, ~3 kg and ~4 m.", "It is  blue, ~3 kg and ~4 m."),
         ("Action: none\nIt is blue.", "Action: none\nIt is blue."),
         ("Thought: look\nFinal Answer: blue", "Final Answer: blue"),
         ("Thought: look\nAction: find\nFinal Answer: blue", "Final Answer: blue"),
     ],
-)
+)  # fmt: skip
 def test_thoughts_and_calls_are_not_spoken(answer, spoken):
     characters = list(answer)
     for one in unspoken_ranges(answer):

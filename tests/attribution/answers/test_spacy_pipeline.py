@@ -22,14 +22,12 @@ from attribeam.schemas.files import read_object
 
 BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
 TEXTS = [
-    "The bridge was built in 1894, and it carries two lanes of traffic.",
-    "Rain.",
-    "Nobody who saw the play that evening forgot what the old actor said when the lights went out.",
-    "",
+    "The bridge was built in 1894, and it carries two lanes of traffic.", "Rain.",
+    "Nobody who saw the play that evening forgot what the old actor said when the lights went out.", "",
     "She sold the mill to her brother; he ran it for nine years. Then it burned down.",
     "According to the guide, tickets cost $12, which the museum's own page does not say.",
     "Copper conducts heat better than iron does.",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -188,15 +188,12 @@ def test_no_mention_lies_within_another(parse):
 @pytest.mark.parametrize(
     ("notation", "heads", "fact"),
     [
-        (
-            "The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN",
-            (1, 1, 2, 3, 4),
-            "The cache is in tmp",
-        ),
+        ("The/det/2/DET cache/root/0/NOUN is/root/0/AUX in/root/0/ADP tmp/root/0/NOUN", (1, 1, 2, 3, 4),
+            "The cache is in tmp"),
         ("There/root/0/ADV ships/nsubj/3/NOUN sank/root/0/VERB", (0, 2, 2), "There ships sank"),
     ],
     ids=["fragments before", "adverb after"],
-)
+)  # fmt: skip
 def test_fragments_and_a_lone_adverb_join_the_fact_beside_them(notation, heads, fact):
     text, parsed = tree(notation)
     others = {name: getattr(parsed, name) for name in parsed.__slots__ if name != "dependency_heads"}

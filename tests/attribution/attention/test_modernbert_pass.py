@@ -133,16 +133,14 @@ LONGROPE = rope_of(
 @pytest.mark.parametrize(
     "model",
     [
-        tiny_encoder([LOCAL, FULL], attention_bias=True),
-        tiny_encoder([LOCAL, FULL], mlp_bias=True),
-        tiny_encoder([LOCAL, FULL], norm_bias=True),
-        tiny_encoder([LOCAL, LOCAL]),
+        tiny_encoder([LOCAL, FULL], attention_bias=True), tiny_encoder([LOCAL, FULL], mlp_bias=True),
+        tiny_encoder([LOCAL, FULL], norm_bias=True), tiny_encoder([LOCAL, LOCAL]),
         tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
         tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
         tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
     ],
     ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "large", "longrope", "dynamic rope"],
-)
+)  # fmt: skip
 def test_other_models_have_no_fused_pass(model):
     assert fused_of(capture_of(model)) is None
 

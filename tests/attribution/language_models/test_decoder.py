@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.attribution.attention.test_end_to_end_attention import BORDER, PHI3, save
+from tests.attribution.attention.test_end_to_end_attention import BORDER, PHI3
 from tests.attribution.tiny_models import (
     DECODERS,
     SENTENCES,
     VOCABULARY_SIZE,
     edit_json,
+    save_model_of,
     save_tiny_bert,
     save_tiny_encoder,
     save_tiny_model,
@@ -231,7 +232,7 @@ def test_log_probabilities_of_padded_rows_are_those_of_each_row_alone(tmp_path, 
 
 
 def test_log_probabilities_of_longrope_rows_do_not_depend_on_longer_neighbours(tmp_path):
-    model = load_lm(save(tmp_path, PHI3))
+    model = load_lm(save_model_of(tmp_path, PHI3))
     rows = [model.encode(replace(LM_RECORD, passages=LM_RECORD.passages[:1] * count)) for count in (1, 8)]
     assert len(rows[0].token_ids) < BORDER < len(rows[1].token_ids)
     for row, found in zip(rows, model.token_log_probabilities(rows), strict=True):

@@ -46,11 +46,9 @@ PASSAGES = MappingProxyType(
     }
 )
 CLAIMS = (
-    "In December the ice keeps the boats in the harbour",
-    "Children under seven years travel free",
-    "The town has owned the line since 1931",
-    "The older of the two vessels was built in Kalbrook",
-)
+    "In December the ice keeps the boats in the harbour", "Children under seven years travel free",
+    "The town has owned the line since 1931", "The older of the two vessels was built in Kalbrook",
+)  # fmt: skip
 ANSWER = f"{'. '.join(CLAIMS)}. Café 🙂"
 ANSWERS = (ANSWER, "Children travel free.", "It was bought in 1931.", ANSWER[:60])
 

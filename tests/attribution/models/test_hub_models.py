@@ -7,15 +7,7 @@ import httpx2
 import huggingface_hub
 import pytest
 import torch
-from huggingface_hub import constants
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import constants, errors
 from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
@@ -132,15 +124,16 @@ def _answered(kind, status):
 @pytest.mark.parametrize(
     ("error", "offline", "complaint"),
     [
-        (_answered(GatedRepoError, 403), False,
+        (_answered(errors.GatedRepoError, 403), False,
             r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with"),
-        (_answered(RepositoryNotFoundError, 401), False, "no such directory, and no such model at .* or it is private"),
-        (_answered(RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
-        (_answered(HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
-        (LocalEntryNotFoundError("no"), False,
+        (_answered(errors.RepositoryNotFoundError, 401), False,
+            "no such directory, and no such model at .* or it is private"),
+        (_answered(errors.RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
+        (_answered(errors.HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
+        (errors.LocalEntryNotFoundError("no"), False,
             r"the hub https://\S+ is unreachable, and it is not wholly in the cache"),
-        (LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
-        (HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
+        (errors.LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
+        (errors.HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
     ],
 )  # fmt: skip
 def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(cache, monkeypatch, error, offline, complaint):
@@ -159,7 +152,7 @@ def test_partly_cached_model_that_suffices_is_used_where_the_hub_is_out_of_reach
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
 
     def incomplete(*_, **__):
-        raise LocalEntryNotFoundError("README.md is missing")
+        raise errors.LocalEntryNotFoundError("README.md is missing")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", incomplete)
     directory = read_model_directory(ModelOptions(model=NAME))

@@ -12,28 +12,12 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 from tests.attribution.tiny_models import edit_json, save_tiny_model
-from transformers import (
-    BertConfig,
-    ElectraConfig,
-    EsmConfig,
-    Gemma2Config,
-    Gemma3Config,
-    GPT2Config,
-    GraniteMoeHybridConfig,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-    ModernBertConfig,
-    PerceiverConfig,
-    PreTrainedConfig,
-    RobertaConfig,
-    dynamic_module_utils,
-    modeling_utils,
-)
+from transformers import BertConfig, LlamaConfig, MistralConfig, dynamic_module_utils, modeling_utils
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -118,7 +102,7 @@ def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["relative_key", "relative_key_query", "alibi"])
-@pytest.mark.parametrize("family", [BertConfig, RobertaConfig, ElectraConfig])
+@pytest.mark.parametrize("family", [BertConfig, hf.RobertaConfig, hf.ElectraConfig])
 def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(tmp_path, family, kind):
     family(position_embedding_type=kind).save_pretrained(tmp_path)
     with pytest.raises(ModelLoadError, match=f"says position_embedding_type '{kind}', which is ignored"):
@@ -129,8 +113,8 @@ def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(tmp_pa
     "config",
     [
         BertConfig(), BertConfig(position_embedding_type="absolute"),
-        ModernBertConfig(position_embedding_type="absolute"), EsmConfig(position_embedding_type="rotary"),
-        GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
+        hf.ModernBertConfig(position_embedding_type="absolute"), hf.EsmConfig(position_embedding_type="rotary"),
+        hf.GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
     ],
     ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}",
 )  # fmt: skip
@@ -149,14 +133,12 @@ def test_config_of_a_models_own_code_is_not_asked():
 @pytest.mark.parametrize(
     ("config", "context"),
     [
-        (BertConfig(), 512),
-        (GPT2Config(n_positions=64), 64),
-        (RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
-        (Gemma3Config(text_config={"max_position_embeddings": 99}), 99),
-        (PreTrainedConfig(), None),
+        (BertConfig(), 512), (hf.GPT2Config(n_positions=64), 64),
+        (hf.RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
+        (hf.Gemma3Config(text_config={"max_position_embeddings": 99}), 99), (hf.PreTrainedConfig(), None),
     ],
     ids=["bert", "gpt2", "roberta", "nested", "none"],
-)
+)  # fmt: skip
 def test_context_is_the_number_of_tokens_with_a_position(config, context):
     assert model_context(config) == context
 
@@ -372,20 +354,18 @@ def written(tmp_path, values):
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ([], "should hold a JSON object, holds: \\[\\]"),
-        ({"layers": 3}, "layers"),
+        ([], "should hold a JSON object, holds: \\[\\]"), ({"layers": 3}, "layers"),
         ({"layer": "3"}, "layer should be a whole number from 1, was: '3'"),
         ({"top_k": True}, "top_k should be a whole number from 1, was: True"),
         ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
         ({"supported_threshold": 0.2, "weak_threshold": 0.3}, "weak_threshold <= supported_threshold"),
         ({"isolation_tau": "two"}, "isolation_tau should be a whole number of tokens from 0, or inf"),
-        ({"query_position": "next"}, "'predicting', 'self'"),
-        ({"softmax_over": "all"}, "'visible', 'prompt'"),
+        ({"query_position": "next"}, "'predicting', 'self'"), ({"softmax_over": "all"}, "'visible', 'prompt'"),
         ({"prompt_template": "plain"}, "prompt_template should be an object"),
         ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
         ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
     ],
-)
+)  # fmt: skip
 def test_bad_file_is_an_error_with_its_name_and_key(tmp_path, values, complaint):
     with pytest.raises(ValueError, match=complaint) as caught:
         AttributionConfig.from_file(written(tmp_path, values))
@@ -435,7 +415,7 @@ FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention
 
 
 def with_types(*types):
-    return Gemma2Config(num_hidden_layers=len(types), layer_types=list(types))
+    return hf.Gemma2Config(num_hidden_layers=len(types), layer_types=list(types))
 
 
 def chosen(config, requested=None):
@@ -489,7 +469,7 @@ def test_layer_without_attention_is_refused_and_never_the_default():
 
 
 @pytest.mark.parametrize(
-    "config", [with_types(LINEAR, LINEAR), MambaConfig(num_hidden_layers=2)], ids=["list", "mamba"]
+    "config", [with_types(LINEAR, LINEAR), hf.MambaConfig(num_hidden_layers=2)], ids=["list", "mamba"]
 )
 def test_model_without_any_attention_is_refused(config):
     with pytest.raises(ValueError, match="has only: linear_attention"):
@@ -498,7 +478,7 @@ def test_model_without_any_attention_is_refused(config):
 
 def test_model_of_unknown_depth_is_refused():
     with pytest.raises(ValueError, match=r"\(perceiver\) should have a num_hidden_layers"):
-        choose_layer(PerceiverConfig(), None)
+        choose_layer(hf.PerceiverConfig(), None)
 
 
 @settings(max_examples=30, deadline=None)
@@ -516,7 +496,7 @@ def test_no_layer_of_as_good_a_kind_is_nearer_to_the_default(kinds):
 
 def test_nested_text_config_is_the_one_that_counts():
     text = {"num_hidden_layers": 4, "layer_types": [SLIDING, SLIDING, SLIDING, FULL]}
-    config = Gemma3Config(text_config=text, vision_config={"num_hidden_layers": 9})
+    config = hf.Gemma3Config(text_config=text, vision_config={"num_hidden_layers": 9})
     assert chosen(config) == 4
     trimmed = without_layers_above(config, 3)
     assert (trimmed.text_config.num_hidden_layers, trimmed.vision_config.num_hidden_layers) == (3, 9)
@@ -538,11 +518,9 @@ ROW = QARecord(
     source=RowSource("log.parquet", 0),
 )
 TEMPLATES = {
-    "own": None,
-    "plain": {"question": "Q: {question}\nA: "},
-    "with BOS": {"preamble": "<s>"},
+    "own": None, "plain": {"question": "Q: {question}\nA: "}, "with BOS": {"preamble": "<s>"},
     "with a special token inside": {"question": "{question}</s>"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -117,12 +117,10 @@ def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("needs", "chosen"),
     [
-        (READS_ATTENTION, "bfloat16"),
-        (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
-        (frozenset({Need.LANGUAGE_MODEL}), "auto"),
-        (frozenset({Need.PARSER}), "auto"),
+        (READS_ATTENTION, "bfloat16"), (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
+        (frozenset({Need.LANGUAGE_MODEL}), "auto"), (frozenset({Need.PARSER}), "auto"),
     ],
-)
+)  # fmt: skip
 def test_only_models_whose_attention_or_states_are_read_leave_float32(tmp_path, monkeypatch, needs, chosen):
     processor_with(monkeypatch, "bfloat16")
     assert with_chosen_dtype(stored_in(tmp_path, "bfloat16"), needs).dtype == chosen

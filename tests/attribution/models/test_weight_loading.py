@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from safetensors import safe_open
 from safetensors.torch import load_file
 from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity
@@ -23,16 +24,7 @@ from tests.attribution.tiny_models import (
     save_tiny_tokenizer,
     tiny_model,
 )
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    EsmcConfig,
-    Gemma3Config,
-    Gemma3nTextConfig,
-    GPTNeoXJapaneseConfig,
-    Qwen2Config,
-    modeling_utils,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, modeling_utils
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models import weight_loading
@@ -178,7 +170,9 @@ def test_most_models_only_build_their_layers_by_their_number(kind):
 
 
 @pytest.mark.parametrize(
-    "config", [EsmcConfig(), Gemma3nTextConfig(), GPTNeoXJapaneseConfig()], ids=lambda c: c.model_type
+    "config",
+    [hf.EsmcConfig(), hf.Gemma3nTextConfig(), hf.GPTNeoXJapaneseConfig()],
+    ids=lambda c: c.model_type,
 )
 def test_scales_shared_keys_and_last_layers_are_found(config):
     assert depth_matters(config)
@@ -239,7 +233,7 @@ def test_weight_that_is_used_elsewhere_under_another_name_stays():
     assert [name for name, _ in model.named_parameters()] == ["layers.0.shared"]
 
 
-QWEN2_7B = Qwen2Config(
+QWEN2_7B = hf.Qwen2Config(
     hidden_size=3584,
     num_hidden_layers=28,
     intermediate_size=18944,
@@ -252,12 +246,10 @@ QWEN2_7B = Qwen2Config(
 @pytest.mark.parametrize(
     ("dtype", "quantization", "gigabytes"),
     [
-        (torch.float32, Quantization.NONE, 16.16),
-        (torch.bfloat16, Quantization.NONE, 8.08),
-        (torch.bfloat16, Quantization.INT8, 4.59),
-        (torch.bfloat16, Quantization.NF4, 2.89),
+        (torch.float32, Quantization.NONE, 16.16), (torch.bfloat16, Quantization.NONE, 8.08),
+        (torch.bfloat16, Quantization.INT8, 4.59), (torch.bfloat16, Quantization.NF4, 2.89),
     ],
-)
+)  # fmt: skip
 def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(dtype, quantization, gigabytes):
     groups = weight_groups(QWEN2_7B, 15)
     assert total_size(groups, dtype, quantization) / 1e9 == pytest.approx(gigabytes, abs=0.005)
@@ -272,7 +264,7 @@ def test_every_weight_that_is_loaded_is_counted_once(kind, tmp_path):
 
 
 def test_of_a_nested_model_the_text_model_alone_counts():
-    config = Gemma3Config()
+    config = hf.Gemma3Config()
     text = config.get_text_config()
     assert weight_groups(config, 2) == weight_groups(text, 2)
 

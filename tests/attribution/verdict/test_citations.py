@@ -38,20 +38,16 @@ def test_an_answer_with_marks_has_the_claims_and_the_verdict_of_the_same_answer_
 @pytest.mark.parametrize(
     ("answer", "cited"),
     [
-        (f"{KETTLE} [1]. {DOGS}. [2]", [(0,), (1,)]),
-        (f"{KETTLE} [1][3]. {DOGS}.", [(0, 2), ()]),
-        (f"[1] {KETTLE}.\n[2] {DOGS}.", [(0,), (1,)]),
-        (f"- {KETTLE} [1]\n- {DOGS} [2]", [(0,), (1,)]),
-        (f"[1] {KETTLE}. [2] {DOGS}.", [(0,), (1,)]),
-        (f"{KETTLE}. [1] {DOGS}. [2]", [(0,), (1,)]),
-        (f"[3] {KETTLE}. {DOGS} [2].", [(2,), (1,)]),
-        (f"In [1]: the kettle holds two litres. {DOGS}.", [(0,), ()]),
+        (f"{KETTLE} [1]. {DOGS}. [2]", [(0,), (1,)]), (f"{KETTLE} [1][3]. {DOGS}.", [(0, 2), ()]),
+        (f"[1] {KETTLE}.\n[2] {DOGS}.", [(0,), (1,)]), (f"- {KETTLE} [1]\n- {DOGS} [2]", [(0,), (1,)]),
+        (f"[1] {KETTLE}. [2] {DOGS}.", [(0,), (1,)]), (f"{KETTLE}. [1] {DOGS}. [2]", [(0,), (1,)]),
+        (f"[3] {KETTLE}. {DOGS} [2].", [(2,), (1,)]), (f"In [1]: the kettle holds two litres. {DOGS}.", [(0,), ()]),
         (f"{KETTLE} [9]. {DOGS} [2].", [(), (1,)]),
         (f"{KETTLE}. {DOGS}.\n\nSources:\n- kettle.pdf\n- House Rules", [(0, 1), (0, 1)]),
         (f"{KETTLE}. Passage 2 states that dogs may stay on the terrace.", [(), (1,)]),
         (f"{KETTLE}. {DOGS}.", [(), ()]),
     ],
-)
+)  # fmt: skip
 def test_a_claim_has_the_marks_within_it_and_the_first_behind_it(attributor, answer, cited):
     assert [one.cited_passages for one in claims(attributor, answer)] == cited
 

@@ -97,12 +97,10 @@ def test_long_sentence_is_read_around_the_claim(reader):
 @pytest.mark.parametrize(
     ("of", "read"),
     [
-        (premise(best=1.0, run=0.9), False),
-        (premise(best=1.0, run=0.5), True),
-        (premise(best=0.6, run=0.9), True),
+        (premise(best=1.0, run=0.9), False), (premise(best=1.0, run=0.5), True), (premise(best=0.6, run=0.9), True),
         (premise(sentence=None), False),
     ],
-)
+)  # fmt: skip
 def test_claim_that_a_sentence_has_in_its_order_is_not_read(reader, of, read):
     assert is_read(of) is read
     claim = inputs(reader, ANSWER, 0, ANSWER.index("."), of)

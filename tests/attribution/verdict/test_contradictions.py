@@ -59,13 +59,11 @@ def test_a_sentence_says_something_else_in_the_same_place(answer, passage, expec
     ("answer", "passage"),
     [
         ("Oakham Town beat Ferrol Rovers.", "Ferrol Rovers beat Oakham Town on Sunday."),
-        (
-            "The lake is fed by the Tuelo and drained by the Blanca.",
-            "It is fed by the Blanca and drained by the Tuelo.",
-        ),
+        ("The lake is fed by the Tuelo and drained by the Blanca.",
+            "It is fed by the Blanca and drained by the Tuelo."),
         ("Mr. Dunn took the school over from Ms. Ada Roth.", "Ms. Ada Roth took the school over from Mr. Dunn in May."),
     ],
-)
+)  # fmt: skip
 def test_two_names_have_changed_places(answer, passage):
     reason, _, expected = instead(answer, passage)
     assert (reason, expected) == (REVERSED, passage)
@@ -88,14 +86,11 @@ def test_two_names_have_changed_places(answer, passage):
         ("The bond pays 3.2 per cent in the third year.",
             ("The bond pays 2.1 per cent in the first year and 3.2 in the third.",)),
         ("The big pool has 27 degrees.", ("The small pool has 34 degrees, the big one 27.",)),
-        ("The bridge opens in May.", ("Anna lives in Oslo.",)),
-        ("Anna met Bela.", ("Bela met Anna.",)),
+        ("The bridge opens in May.", ("Anna lives in Oslo.",)), ("Anna met Bela.", ("Bela met Anna.",)),
         ("Anna shares a flat with Bela.", ("Bela shares a flat with Anna.",)),
         ("Anna is a cousin of Bela.", ("Bela is a cousin of Anna.",)),
-        ("Heat the pan before you add oil.", ("Soak the pan before you add oil.",)),
-        ("Anna wrote.", ("Bela wrote.",)),
-        ("Anna lives in Oslo.", ("",)),
-        ("The pool is open in winter.", ("Is the pool closed in winter? No.",)),
+        ("Heat the pan before you add oil.", ("Soak the pan before you add oil.",)), ("Anna wrote.", ("Bela wrote.",)),
+        ("Anna lives in Oslo.", ("",)), ("The pool is open in winter.", ("Is the pool closed in winter? No.",)),
         ("The pool is closed on Monday.", ("The pool is open every day but Monday.",)),
         ("Blue wires carry current in the box.", ("Red wires carry no current in the box.",)),
         ("Close the glove box.", ("Open the glove box. Shut it again.",)),

@@ -168,13 +168,11 @@ def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere(
     ("answer", "swapped"),
     [
         ("The mill at Orrin was built in 1931 by Clara Voss.", (1, 0)),
-        ("The mill at Orrin was built in 1874 by Peter Lang.", (0, 2)),
-        ("It has nine floors.", (1, 0)),
-        ("It has 4 floors.", (0, 0)),
-        ("The mill at Orrin was built by Clara Voss in 1874.", (0, 0)),
+        ("The mill at Orrin was built in 1874 by Peter Lang.", (0, 2)), ("It has nine floors.", (1, 0)),
+        ("It has 4 floors.", (0, 0)), ("The mill at Orrin was built by Clara Voss in 1874.", (0, 0)),
         ("Peter Lang often slept there in 1931.", (0, 0)),
     ],
-)
+)  # fmt: skip
 def test_values_are_swapped_where_the_sentence_has_another_in_their_place(answer, swapped):
     found = numbers(answer, MILL, INN)
     assert (found["swapped_numbers"], found["swapped_names"]) == swapped
@@ -211,15 +209,12 @@ def test_an_opposite_that_is_denied_says_the_same():
     ("text", "negated"),
     [
         ("it is not open on public holidays in may", "open on public holidays"),
-        ("not only guests but members pay", ""),
-        ("nobody pays , members swim", "pays ,"),
-        ("they don't pay because members swim", "pay because"),
-        ("members pay", ""),
-        ("parking is free of charge", "of charge"),
-        ("the swimming is free", ""),
+        ("not only guests but members pay", ""), ("nobody pays , members swim", "pays ,"),
+        ("they don't pay because members swim", "pay because"), ("members pay", ""),
+        ("parking is free of charge", "of charge"), ("the swimming is free", ""),
         ("a non - refundable ticket", "- refundable ticket"),
     ],
-)
+)  # fmt: skip
 def test_a_negation_reaches_three_words_of_content_up_to_a_mark_or_conjunction(text, negated):
     words = text.split()
     assert " ".join(word for word, is_so in zip(words, negated_words(words), strict=True) if is_so) == negated

@@ -55,11 +55,8 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
         ("It is shut on weekends.", "It is shut on Saturdays and Sundays.", {"weekends": ""}),
         ("It is open on weekends.", "It is open Monday to Saturday.", {}),
         ("The talk is on 4 December.", "The talk is on Dec. 4.", {"4": "Dec", "December": "4"}),
-        (
-            "It was launched on 2009-02-17.",
-            "It was launched on 17 February 2009.",
-            {"2009": "17", "02": "February", "17": "2009"},
-        ),
+        ("It was launched on 2009-02-17.", "It was launched on 17 February 2009.",
+            {"2009": "17", "02": "February", "17": "2009"}),
         ("A ticket costs 18 dollars.", "A ticket costs $18.", {"dollars": ""}),
         ("The wall is 2.4 m high.", "The wall is 240 cm high.", {"2.4": "240"}),
         (r"It weighs $3\,\text{kg}$.", "It weighs 3 kg.", {}),
@@ -77,7 +74,7 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
         ("She is from Denmark.", "She is a Danish painter.", {"Denmark": "Danish"}),
         ("The fund has 85 thousand pounds.", "The fund has £85,000.", {"85": "85,000", "thousand": "", "pounds": ""}),
     ],
-)
+)  # fmt: skip
 def test_a_value_that_is_written_otherwise_is_read_as_the_passage_writes_it(answer, passage, expected):
     assert spellings(answer, passage) == expected
 
@@ -103,13 +100,10 @@ def test_other_words_stay(answer, passage):
         ("It runs at 68 mph.", "It runs at 68 km/h.", {"68"}),
         ("A permit costs 40 dollars.", "A permit costs €40.", {"40"}),
         ("The excess is 100% per claim.", "The excess is €100 per claim.", {"100"}),
-        (
-            "It closed on 3 June 2023.",
-            "It closed on 5 March 2023.|On 3 days in June it was full.",
-            {"3", "June", "2023"},
-        ),
+        ("It closed on 3 June 2023.", "It closed on 5 March 2023.|On 3 days in June it was full.",
+            {"3", "June", "2023"}),
     ],
-)
+)  # fmt: skip
 def test_words_of_a_value_that_no_passage_repeats_are_read_as_words_that_none_has(answer, passage, expected):
     assert spellings(answer, *passage.split("|")) == {word: NOWHERE + word for word in expected}
 

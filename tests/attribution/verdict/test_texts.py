@@ -48,15 +48,13 @@ QUESTION = "Who trimmed the lamp?"
         ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
         ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
         ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
-        (
-            "Moss Ltd. was fined. So was Reed Ltd. Both paid.",
-            ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."],
-        ),
+        ("Moss Ltd. was fined. So was Reed Ltd. Both paid.",
+            ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."]),
         ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
         ("It was fine. it rained.", ["It was fine.", "it rained."]),
         ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
     ],
-)
+)  # fmt: skip
 def test_no_sentence_ends_at_initials_and_titles(text, sentences):
     assert [one.text for one in read_sentences(text)] == sentences
     passages = PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT))
@@ -69,23 +67,14 @@ BESIDE = " The mill lies near the river. Dogs are welcome in the yard."
 @pytest.mark.parametrize(
     "sentence",
     [
-        "The pool opens at 7:00 and closes at 21:00.",
-        "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
-        "The COVID-19 test is free.",
-        "The U.S. branch handles refunds.",
-        "Dr. Moss leads the ward.",
-        "Alarm K-207 means low oil.",
-        "The R&D group has 14 members.",
-        "The e-mail was sent on Tuesday.",
-        "Set LOG_LEVEL to 4.",
-        "Visit www.lantern.example for the map.",
-        "Help is at hand 24/7 for all members.",
-        "The re-election was held in 2018.",
-        "Press Ctrl+D to end the session.",
-        "Run `apt update` in the folder.",
+        "The pool opens at 7:00 and closes at 21:00.", "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
+        "The COVID-19 test is free.", "The U.S. branch handles refunds.", "Dr. Moss leads the ward.",
+        "Alarm K-207 means low oil.", "The R&D group has 14 members.", "The e-mail was sent on Tuesday.",
+        "Set LOG_LEVEL to 4.", "Visit www.lantern.example for the map.", "Help is at hand 24/7 for all members.",
+        "The re-election was held in 2018.", "Press Ctrl+D to end the session.", "Run `apt update` in the folder.",
         "Use C++ for the driver.",
     ],
-)
+)  # fmt: skip
 def test_copied_sentences_are_supported_whatever_marks_their_words_have(attributor, sentence):
     spans = attributor.attribute(question="What is known?", passages=[sentence + BESIDE], answer=sentence)
     assert {span.support for span in spans if span.claim_index == span.span_index} == {Support.SUPPORTED}
@@ -134,16 +123,11 @@ def test_stems_have_no_marks_but_between_digits(word, other):
 @pytest.mark.parametrize(
     ("text", "answer", "seen"),
     [
-        ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"),
-        ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
-        ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'),
-        ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
-        ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"),
-        ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
-        ("&" + "amp;" * 200_000, "", "&" + "amp;" * 200_000),
-        ("in Gothen-\nburg", "", "in Gothenburg"),
-        ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"),
-        ("INTRO-\nDUCTION", "", "INTRODUCTION"),
+        ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"), ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
+        ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'), ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
+        ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"), ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
+        ("&" + "amp;" * 200_000, "", "&" + "amp;" * 200_000), ("in Gothen-\nburg", "", "in Gothenburg"),
+        ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"), ("INTRO-\nDUCTION", "", "INTRODUCTION"),
         ("a well-\nknown mill", "It is a well-known mill.", "a well-known mill"),
         ("a long-\nterm loan", "The loan is long term.", "a long-term loan"),
         ("by Jean-\nLuc, COVID-\n19", "", "by Jean-Luc, COVID-19"),
@@ -151,7 +135,7 @@ def test_stems_have_no_marks_but_between_digits(word, other):
         ("pre- and postwar", "It is postwar.", "pre- and postwar"),
         ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
     ],
-)
+)  # fmt: skip
 def test_passages_are_read_as_their_reader_sees_them_in_the_same_places(text, answer, seen):
     read = as_seen(text, answer)
     assert len(read) == len(text)
@@ -368,13 +352,10 @@ def test_a_row_of_a_table_is_read_with_the_heads_of_its_columns_and_stands_alone
 @pytest.mark.parametrize(
     "text",
     [
-        "The pier | the bridge | the mill | the inn",
-        "| Basic | $10 |\n| Pro | $25 |",
-        "| Plan | Price |\n|---|---|\n| Basic |\n",
-        "a\tb\tc",
-        "| Plan |\n|---|\n| Basic |",
+        "The pier | the bridge | the mill | the inn", "| Basic | $10 |\n| Pro | $25 |",
+        "| Plan | Price |\n|---|---|\n| Basic |\n", "a\tb\tc", "| Plan |\n|---|\n| Basic |",
     ],
-)
+)  # fmt: skip
 def test_lines_without_heads_for_all_cells_are_read_as_they_are(text):
     assert not any(one.is_row for one in read_sentences(text))
     assert [one.text for one in read_sentences(text)] == [line for line in text.split("\n") if line]
