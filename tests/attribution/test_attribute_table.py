@@ -167,6 +167,11 @@ def test_a_dict_has_the_names_of_a_logs_columns():
     )
 
 
+def test_a_passage_may_come_in_any_form():
+    found = record_of("Who?", [Passage("It.", "B"), ("B", "It."), {"title": "B", "text": "It."}, "It."], "Oda.", None)
+    assert found.passages == (*[Passage("It.", "B")] * 3, Passage("It."))
+
+
 def test_arrays_may_stand_for_lists_and_other_fields_of_a_passage_are_not_read():
     passages = np.array([{"text": "Oda keeps it.", "score": 0.5}], dtype=object)
     (found,) = records_of([ROW | {"passages": passages, "target_spans": np.array([[0, 3]])}])
@@ -183,10 +188,7 @@ def test_numbers_and_pairs_in_a_record_are_read_as_those_of_a_dict():
 
 
 def test_a_row_without_an_id_is_named_by_its_place():
-    assert [one.record_id for one in records_of([ROW, ROW | {"record_id": None}]) if isinstance(one, QARecord)] == [
-        "0",
-        "1",
-    ]
+    assert [one.record_id for one in records_of([ROW, ROW | {"record_id": None}])] == ["0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +268,10 @@ def test_what_is_no_list_of_rows_is_refused_with_the_way_out(rows, message):
         (("Who?", ["a"], None), "answer should be a string, was None"),
         (("Who?", ["a"], b"Oda."), "answer should be a string, was a bytes"),
         (("Who?", "a passage", "Oda."), "passages should be a list of passages; put a single one into a list"),
+        *(
+            (("Who?", [one], "Oda."), "a passage should have 'text'")
+            for one in ({"body": "text"}, {"text": None}, {"text": "t", "url": "u"})
+        ),
     ],
 )
 def test_a_single_row_without_a_field_is_an_error_that_names_it(given, message):

@@ -68,27 +68,6 @@ def test_given_spans_are_code_points_of_the_answer(attributor):
 
 
 @pytest.mark.parametrize(
-    "passage",
-    [
-        Passage("The lighthouse was built in 1874.", title="Brigg Point"),
-        ("Brigg Point", "The lighthouse was built in 1874."),
-        {"title": "Brigg Point", "text": "The lighthouse was built in 1874."},
-    ],
-)
-def test_passage_may_come_in_any_form(attributor, passage):
-    expected = attributor.attribute(
-        question="Who?", passages=[Passage("The lighthouse was built in 1874.", "Brigg Point")], answer=ANSWER
-    )
-    assert attributor.attribute(question="Who?", passages=[passage], answer=ANSWER) == expected
-
-
-@pytest.mark.parametrize("passage", [{"body": "text"}, {"text": None}, {"text": "t", "url": "u"}])
-def test_passage_with_other_fields_is_refused(attributor, passage):
-    with pytest.raises(ValueError, match="a passage should have 'text'"):
-        attributor.attribute(question="Who?", passages=[passage], answer=ANSWER)
-
-
-@pytest.mark.parametrize(
     ("answer", "passages", "spans", "reason"),
     [
         (" ", PASSAGES, None, Reason.EMPTY_ANSWER), (ANSWER, [], None, Reason.NO_PASSAGES),

@@ -99,6 +99,8 @@ def test_bad_value_on_the_command_line_says_what_was_expected(argv, complaint, c
     [
         ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
         ({"top_k": "3"}, "top_k should be a whole number from 1, was: '3'"),
+        *(({"evidence_window": one}, "evidence_window should") for one in (0, -1, 2.5, float("nan"))),
+        *(({"sentence_weight": one}, "sentence_weight should") for one in (-0.1, float("inf"), float("nan"))),
         ({"isolation_tau": 1.5}, "isolation_tau should be a whole number of tokens from 0, or inf, was: 1.5"),
         ({"quantization": "nf5"}, "quantization should be one of 'none', 'nf4', 'int8', was: 'nf5'"),
         ({"spans": "clauses"}, "spans should be a comma-separated list of given"),

@@ -21,7 +21,7 @@ from attribeam.schemas.errors import DataError
 from lab.benchmarks import attribution_latency, attribution_memory, attribution_profile, model_workers, peers
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
 from lab.benchmarks.latency_methods import EagerPass, TwoStage
-from lab.benchmarks.support_check import SpanTruth, load_support_rows, main
+from lab.benchmarks.support_check import load_support_rows, main
 
 PARSERS = {
     "attribution_latency": attribution_latency._parser, "attribution_memory": attribution_memory._parser,
@@ -123,9 +123,6 @@ def row(record_id, passages):
 def data(tmp_path):
     empty = [{"passage_id": "a", "title": None, "text": " "}]
     return write_rows(tmp_path / "rows.jsonl", [row("one", PASSAGES), row("empty", empty), row("two", PASSAGES[::-1])])
-
-
-RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER
 
 
 def support_row(*spans, answer="The bell rang and the bell fell."):

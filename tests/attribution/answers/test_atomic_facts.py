@@ -7,9 +7,7 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts, find_coordin
 from attribeam.attribution.answers.parsed_answer import (
     SPACY_CHINESE,
     UNIVERSAL_CHINESE,
-    closing_marks,
     scheme_of_labels,
-    sentence_ends,
 )
 from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
@@ -35,23 +33,6 @@ def listing_of_the_paper(dep_head, dep_label):
     return coordinations
 
 
-def test_coordinations_of_the_worked_example_are_the_listings():
-    _, parsed = tree(COMPANY_UNIVERSAL)
-    heads, labels = list(parsed.dependency_heads), list(parsed.dependency_labels)
-    assert list(find_coordinations(heads, labels)) == listing_of_the_paper(heads, labels) == [(5, 9), (11, 13)]
-
-
-def test_sister_with_the_leaders_label_is_a_component_before_a_conjunct():
-    heads, labels = [1, 1, 1, 2, 2], ["nsubj", "root", "obj", "obj", "conj"]
-    assert list(find_coordinations(heads, labels)) == listing_of_the_paper(heads, labels) == [(2, 3, 4)]
-
-
-def test_nested_complement_without_a_conjunct_breaks_the_papers_equation():
-    heads, labels = [0, 0, 1, 2], ["root", "obj", "nmod", "nmod"]
-    assert listing_of_the_paper(heads, labels) == [(2, 3)]
-    assert find_coordinations(heads, labels) == ()
-
-
 ROLES = (
     "She/nsubj/2/PRON studies/root/0/VERB the/det/4/DET history/obj/2/NOUN of/case/6/ADP roles/nmod/4/NOUN "
     "and/cc/8/CCONJ applications/conj/6/NOUN of/case/10/ADP informatics/nmod/6/NOUN in/case/12/ADP "
@@ -59,17 +40,25 @@ ROLES = (
 )
 
 
-def test_child_of_the_leaders_label_after_its_conjunct_is_no_component_and_undoes_no_structure():
-    _, parsed = tree(ROLES)
-    assert find_coordinations(parsed.dependency_heads, parsed.dependency_labels) == ((5, 7),)
+_, COMPANY = tree(COMPANY_UNIVERSAL)
+_, ROLES_PARSED = tree(ROLES)
 
 
-def test_component_leads_no_structure_of_its_own():
-    assert find_coordinations([0, 0, 1, 2], ["root", "obj", "conj", "conj"]) == ((1, 2),)
-
-
-def test_conjunct_before_its_leader_is_no_component():
-    assert find_coordinations([1, 1], ["conj", "root"]) == ()
+@pytest.mark.parametrize(
+    ("heads", "labels", "found", "listed"),
+    [
+        (COMPANY.dependency_heads, COMPANY.dependency_labels, [(5, 9), (11, 13)], None),
+        ([1, 1, 1, 2, 2], ["nsubj", "root", "obj", "obj", "conj"], [(2, 3, 4)], None),
+        ([0, 0, 1, 2], ["root", "obj", "nmod", "nmod"], [], [(2, 3)]),
+        (ROLES_PARSED.dependency_heads, ROLES_PARSED.dependency_labels, [(5, 7)], [(3, 5), (7, 9)]),
+        ([0, 0, 1, 2], ["root", "obj", "conj", "conj"], [(1, 2)], None), ([1, 1], ["conj", "root"], [], []),
+    ],
+    ids=["worked example", "sister before a conjunct", "nested complement without a conjunct",
+        "child of the leader's label after its conjunct", "component leads no structure", "conjunct before its leader"],
+)  # fmt: skip
+def test_coordinations_are_those_of_the_listing_where_there_is_a_conjunct(heads, labels, found, listed):
+    assert list(find_coordinations(heads, labels)) == found
+    assert listing_of_the_paper(heads, labels) == (found if listed is None else listed)
 
 
 @pytest.mark.parametrize(
@@ -291,20 +280,3 @@ def test_number_is_held_against_the_passages(passage, year, unmatched):
 def test_scheme_is_read_from_language_and_labels():
     assert scheme_of_labels(["nsubj", "dobj", "nmod:assmod"], language="zh") is SPACY_CHINESE
     assert scheme_of_labels(["nsubj", "obj", "mark:rel"], language="zh") is UNIVERSAL_CHINESE
-
-
-@pytest.mark.parametrize(
-    ("mark", "ends"),
-    [
-        (["好", "。"], [False, True]), (["好", "；"], [False, True]), (["好", "。”"], [False, True]),
-        (["好", "？）"], [False, True]), (["好", "，"], [False, False]), (["好", "、"], [False, False]),
-    ],
-)  # fmt: skip
-def test_wide_mark_that_may_end_a_sentence(mark, ends):
-    assert sentence_ends(mark) == ends
-
-
-def test_quote_behind_a_full_stop_closes_although_no_blank_follows():
-    words = ["说", "：", "“", "好", "。", "”", "她", "走", "」", "了"]
-    closing = closing_marks(words, spaced=[False] * 9 + [True])
-    assert [word for word, closes in zip(words, closing, strict=True) if closes] == ["”", "」"]

@@ -15,41 +15,21 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "qa_logs.jsonl"
 LEAST_F = 93.0
 
 EXAMPLE_ENDS = {  # what a sentence of the answer ends with, where another sentence follows
-    "qa-012": ["glass condenser."],
-    "qa-014": ["no hold."],
-    "qa-015": ["a spreadsheet."],
-    "qa-016": ["notice [1].", "contract [2]."],
-    "qa-017": ["days [2]."],
+    "qa-012": ["glass condenser."], "qa-014": ["no hold."], "qa-015": ["a spreadsheet."],
+    "qa-016": ["notice [1].", "contract [2]."], "qa-017": ["days [2]."],
     "qa-018": ["keys:", "primary.", "time**.", "--all`."],
     "qa-019": ["a timeout", "toml`:", "```toml", "[requests]", "= 10", "```"],
-    "qa-020": ["Foot |", "plastic |", "steel |"],
-    "qa-021": ["new name.", '")</script>'],
-    "qa-023": ["is passed."],
-    "qa-024": ["dough rise."],
-    "qa-028": ["on Monday."],
-    "qa-029": ["promise.”"],
-    "qa-035": ["できます。"],
-    "qa-040": ["Yes!", "🌡️."],
-    "qa-042": ["her aunt."],
-    "qa-043": ["broken.", "battery."],
-    "qa-044": ["4.8.2."],
-    "qa-046": ["4.20."],
-    "qa-047": ["No."],
-    "qa-048": ["brackish water."],
-    "qa-051": ["to 1991."],
-    "qa-054": ["cache`."],
-    "qa-059": ["metres deep."],
-    "qa-060": [
-        "to sit.", "aquarium.**", "promenade.", "likes.", "asks.", "is fed.", "charge.", "whole day.", "afterwards.",
-        "the deck.", "workshop.**", "nine.", "footpath.", "is fired.", "to wait.", "day three.", "Sand Lane.",
-        "minutes.", "crowns.", "morning.", "beach.**", "bead first.", "Long Strand.", "on foot.", "both beaches.",
-        "mulberry trees.", "come early.", "Sundays.", "the end.", "is bad.",
-    ],
-    "qa-061": ["on gravel."],
-    "qa-063": ["injury.", "Vienna."],
-    "qa-066": ["hours:", "noon", "six", "appointment"],
-    "qa-067": ["30 June."],
-    "qa-068": ["one ladder."],
+    "qa-020": ["Foot |", "plastic |", "steel |"], "qa-021": ["new name.", '")</script>'], "qa-023": ["is passed."],
+    "qa-024": ["dough rise."], "qa-028": ["on Monday."], "qa-029": ["promise.”"], "qa-035": ["できます。"],
+    "qa-040": ["Yes!", "🌡️."], "qa-042": ["her aunt."], "qa-043": ["broken.", "battery."], "qa-044": ["4.8.2."],
+    "qa-046": ["4.20."], "qa-047": ["No."], "qa-048": ["brackish water."], "qa-051": ["to 1991."],
+    "qa-054": ["cache`."], "qa-059": ["metres deep."],
+    "qa-060": ["to sit.", "aquarium.**", "promenade.", "likes.", "asks.", "is fed.", "charge.", "whole day.",
+        "afterwards.", "the deck.", "workshop.**", "nine.", "footpath.", "is fired.", "to wait.", "day three.",
+        "Sand Lane.", "minutes.", "crowns.", "morning.", "beach.**", "bead first.", "Long Strand.", "on foot.",
+        "both beaches.", "mulberry trees.", "come early.", "Sundays.", "the end.", "is bad."],
+    "qa-061": ["on gravel."], "qa-063": ["injury.", "Vienna."], "qa-066": ["hours:", "noon", "six", "appointment"],
+    "qa-067": ["30 June."], "qa-068": ["one ladder."],
 }  # fmt: skip
 
 MARKED_ANSWERS = [  # ¶ stands where one sentence ends and the next begins
@@ -133,11 +113,6 @@ def test_sentences_with_abbreviations_quotes_list_items_and_markdown():
 PAPER = "The company earned one million dollars and two million dollars in 2012 and 2013, respectively."
 
 
-def fact_of(parser, text, word):
-    parsed = parser.parse(text)
-    return forms(text, parsed, AtomicFacts(parsed).words_of(word_index(text, parsed, word)))
-
-
 FACTS = [
     *((PAPER, word, "The company earned one million dollars in 2012 respectively") for word in ("one", "2012")),
     *((PAPER, word, "The company earned and two million dollars and 2013 respectively") for word in ("two", "2013")),
@@ -163,7 +138,8 @@ FACTS = [
 
 @pytest.mark.parametrize(("text", "word", "fact"), FACTS)
 def test_fact_of_a_word_leaves_conjuncts_of_others_out(text, word, fact):
-    assert fact_of(bundled_parser(), text, word) == fact
+    parsed = bundled_parser().parse(text)
+    assert forms(text, parsed, AtomicFacts(parsed).words_of(word_index(text, parsed, word))) == fact
 
 
 def facts(answer):

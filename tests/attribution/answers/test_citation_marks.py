@@ -222,17 +222,19 @@ def test_brackets_and_numbers_that_say_something_stay(answer):
     assert shown(answer) == " ".join(answer.split())
 
 
-@pytest.mark.parametrize("statement", ["It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3 points"])
-def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites(statement):
-    assert shown(f"{statement} [1].") == f"{statement}."
-
-
-def test_a_superscript_behind_a_short_word_cites_and_behind_a_unit_does_not():
-    assert shown("The house permits it². A lock holds 5 in³.") == "The house permits it. A lock holds 5 in³."
-
-
-def test_a_superscript_of_several_numbers_cites_behind_a_unit():
-    assert shown("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.") == "It weighs 3 kg. It is 4 m long."
+@pytest.mark.parametrize(
+    ("answer", "statement"),
+    [
+        *(
+            (f"{one} [1].", f"{one}.")
+            for one in ("It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3")
+        ),
+        ("The house permits it². A lock holds 5 in³.", "The house permits it. A lock holds 5 in³."),
+        ("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.", "It weighs 3 kg. It is 4 m long."),
+    ],
+)
+def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites_and_the_power_of_a_unit_does_not(answer, statement):
+    assert shown(answer) == statement
 
 
 @pytest.mark.parametrize("mark", ["[{}]", "({})", "[{}]:", "^{}"])
@@ -252,9 +254,16 @@ def test_numbered_lines_that_nothing_cites_are_no_footnotes():
     assert "printed in 1990" in shown(answer)
 
 
-def test_a_list_of_the_answers_own_says_what_its_numbers_mean():
-    answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
-    assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        ("Dogs may stay [1]. It boils fast [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf", [(1,), (0,)]),
+        ("It boils [0]. Dogs may stay [1].", [(0,), (1,)]), ("It boils.\n\nSources used: 2 of 3", [()]),
+    ],
+    ids=["its own list says what numbers mean", "zero is the first", "a count names none"],
+)  # fmt: skip
+def test_numbers_mean_what_the_answer_says(answer, named):
+    assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == named
 
 
 def test_links_in_a_list_of_the_answers_own_name_passages_by_their_addresses():
@@ -262,11 +271,6 @@ def test_links_in_a_list_of_the_answers_own_name_passages_by_their_addresses():
     listed = "1. [Care](https://example.org/c)\n2. Rules: https://example.org/b"
     marks = citation_marks(f"It boils [1]. Dogs may stay [2].\n\n**Sources**\n{listed}", passages)
     assert [mark.passages for mark in marks] == [(2,), (1,), (2, 1)]
-
-
-def test_an_answer_that_cites_a_zero_counts_from_zero():
-    answer = "It boils [0]. Dogs may stay [1]."
-    assert [mark.passages for mark in citation_marks(answer, PASSAGES)] == [(0,), (1,)]
 
 
 @pytest.mark.parametrize("answer", ["It boils ##1$$. It hums ##0$$ ##2$$.", "It boils [ID:1]. It hums [ID:0] [ID:2]."])
@@ -316,11 +320,6 @@ def test_an_answer_that_is_a_name_or_an_address_is_no_mark():
     for answer in ("kettle.pdf", "House Rules", "https://help.example.com/hours"):
         assert citation_marks(answer, PASSAGES) == ()
     assert shown("Source: kettle.pdf") == ""
-
-
-def test_a_count_of_sources_names_none():
-    (mark,) = citation_marks("It boils.\n\nSources used: 2 of 3", PASSAGES)
-    assert mark.passages == ()
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,6 @@ def test_emphasis_and_blanks_in_a_row_leave_no_gap_but_between_digits_and_cells(
     assert all(new in (old, " ") for new, old in zip(text, shown, strict=True))
 
 
-def test_blocks_are_paragraphs_items_and_headings():
-    answer = "# Towns\nTwo of them:\n- Bern\n- Basel\n\nThat is\nall.\r\n\r\nBye"
-    assert texts(answer) == ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]
-
-
 @pytest.mark.parametrize(
     ("answer", "blocks"),
     [
@@ -70,12 +65,22 @@ def test_breaks_that_were_escaped_once_too_often_end_blocks(answer, blocks):
     assert [" ".join(one.of(hide_markup(answer)).split()) for one in block_ranges(answer)] == blocks
 
 
-def test_items_with_letters_are_blocks():
-    assert texts("a) Mix it\nb) Bake it") == ["a) Mix it", "b) Bake it"]
-
-
-def test_line_break_after_a_sentence_ends_a_block():
-    assert texts("It rained.\nIt stopped\nat noon.") == ["It rained.", "It stopped\nat noon."]
+@pytest.mark.parametrize(
+    ("answer", "blocks"),
+    [
+        ("# Towns\nTwo of them:\n- Bern\n- Basel\n\nThat is\nall.\r\n\r\nBye",
+            ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]),
+        ("a) Mix it\nb) Bake it", ["a) Mix it", "b) Bake it"]),
+        ("It rained.\nIt stopped\nat noon.", ["It rained.", "It stopped\nat noon."]),
+        ("Both:\n✅ Mix it\n✔️ Bake it\n◆ Eat it", ["Both:", "✅ Mix it", "✔️ Bake it", "◆ Eat it"]),
+        ("① Mix it\n② Bake it\n(3) Eat it", ["① Mix it", "② Bake it", "(3) Eat it"]),
+        ("<p>One</p><p>Two", ["<p>", "One</p>", "<p>", "Two"]),
+        ("Monday: eight\n\tFriday: nine", ["Monday: eight", "Friday: nine"]),
+        ("No. Ships sank. See No. 5.", ["No.", "Ships sank. See No. 5."]),
+    ],
+)  # fmt: skip
+def test_paragraphs_items_headings_and_lines_with_a_key_are_blocks(answer, blocks):
+    assert texts(answer) == blocks
 
 
 @given(st.text(alphabet="ab1.*-#[]`>\n\r \t|()🎉", max_size=40))
@@ -85,11 +90,6 @@ def test_masking_keeps_places_and_blocks_cover_all_text(answer):
     assert all(new in (old, " ") for new, old in zip(masked, answer, strict=True))
     covered = "".join(block.of(answer) for block in block_ranges(answer))
     assert "".join(covered.split()) == "".join(answer.split())
-
-
-def test_nothing_in_inline_code_is_a_mark():
-    answer = "Use `a*b | <p> [1]` or ``__init__`` and `~/.x/*`."
-    assert hide_markup(answer) == "Use  a*b | <p> [1]  or   __init__   and  ~/.x/* ."
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,16 @@ def test_numbers_of_items_that_count_from_one_are_marks(mark):
     assert ("2" in counted and "3" in counted) or mark == "{})"
 
 
-def test_marks_that_no_reader_sees_are_blanks_around_words_and_stay_within():
-    assert hide_markup("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b") == " Mix  it.  Ba\u00adke it  "
-    assert hide_markup("\x1b[1mMix\x1b[0m it.\0 Ba\0ke it") == "    Mix     it.  Ba\0ke it"
+@pytest.mark.parametrize(
+    ("answer", "masked"),
+    [
+        ("Use `a*b | <p> [1]` or ``__init__`` and `~/.x/*`.", "Use  a*b | <p> [1]  or   __init__   and  ~/.x/* ."),
+        ("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b", " Mix  it.  Ba\u00adke it  "),
+        ("\x1b[1mMix\x1b[0m it.\0 Ba\0ke it", "    Mix     it.  Ba\0ke it"),
+    ],
+)
+def test_nothing_in_inline_code_is_a_mark_and_what_no_reader_sees_is_a_blank_around_words(answer, masked):
+    assert hide_markup(answer) == masked
 
 
 @pytest.mark.parametrize(
@@ -129,25 +136,11 @@ def test_numbers_of_items_within_a_line_are_marks(answer):
     assert not any(map(str.isnumeric, hide_markup(answer)))
 
 
-def test_items_that_begin_with_a_sign_are_blocks():
-    assert texts("Both:\n✅ Mix it\n✔️ Bake it\n◆ Eat it") == ["Both:", "✅ Mix it", "✔️ Bake it", "◆ Eat it"]
-    assert texts("① Mix it\n② Bake it\n(3) Eat it") == ["① Mix it", "② Bake it", "(3) Eat it"]
-
-
 def test_table_rows_and_lines_of_fenced_code_are_blocks():
     answer = "| a | b |\r\n|:--|--:|\r\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
         "a b", "c d", "End", "run x", "run y",
     ]  # fmt: skip
-
-
-def test_html_paragraphs_and_lines_with_a_key_are_blocks():
-    assert texts("<p>One</p><p>Two") == ["<p>", "One</p>", "<p>", "Two"]
-    assert texts("Monday: eight\n\tFriday: nine") == ["Monday: eight", "Friday: nine"]
-
-
-def test_no_as_an_answer_is_a_block_but_no_as_number_is_none():
-    assert texts("No. Ships sank. See No. 5.") == ["No.", "Ships sank. See No. 5."]
 
 
 @given(st.text(alphabet="<>!-a /\n", max_size=40))

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.attribution.made_rows import record
 from tests.attribution.tiny_models import RECORD, save_tiny_model
 
 from attribeam.attribution.attention import reduction
@@ -31,13 +32,8 @@ from attribeam.evaluation.model_description import (
     is_exact,
     top_columns_agreement,
 )
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
-
-
-def record(passages, answer):
-    return QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
-
 
 RECORDS = [
     record(["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
@@ -105,13 +101,8 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path):
 
 def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path):
     directory = save_tiny_model(tmp_path)
-    defaults = {
-        "layer": 2,
-        "query_position": "self",
-        "top_k": 3,
-        "isolation_tau": 4,
-        "prompt_template": {"question": "Q: {question}\nA: "},
-    }
+    defaults = {"layer": 2, "query_position": "self", "top_k": 3, "isolation_tau": 4}
+    defaults["prompt_template"] = {"question": "Q: {question}\nA: "}
     (directory / "attribution_config.json").write_text(json.dumps(defaults), encoding="utf-8")
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     assert (model.layer, model.query_position, model.settings.top_k) == (2, QueryPosition.SELF, 3)
@@ -141,18 +132,11 @@ def test_second_load_shares_the_weights_and_keeps_its_own_method(llama):
 def test_provenance_holds_what_the_result_depends_on(model):
     provenance = model.provenance()
     assert provenance["model_revision"].startswith("sha256:")
-    assert {name: provenance[name] for name in ("layer", "layer_count", "layer_type", "query_position")} == {
-        "layer": "3",
-        "layer_count": "4",
-        "layer_type": "full_attention",
-        "query_position": "predicting",
-    }
-    assert {name: provenance[name] for name in ("top_k", "isolation_tau", "dtype", "device")} == {
-        "top_k": "2",
-        "isolation_tau": "2",
-        "dtype": "float32",
-        "device": "cpu",
-    }
+    expected = {
+        "layer": "3", "layer_count": "4", "layer_type": "full_attention", "query_position": "predicting", "top_k": "2",
+        "isolation_tau": "2", "dtype": "float32", "device": "cpu",
+    }  # fmt: skip
+    assert expected.items() <= provenance.items()
     assert provenance["prompt_template"] == model.template.digest
     assert all(provenance.values())
 
@@ -299,13 +283,7 @@ def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch):
     assert max(sizes) <= 5000
 
 
-LONG = QARecord(
-    "long",
-    "Who lit the lamp?",
-    tuple(Passage(f"The lamp was lit {number} times by the keeper, who lived in the tower.") for number in range(12)),
-    "The keeper lit it.",
-    RowSource("log", 0),
-)
+LONG = record([f"The lamp was lit {number} times by the keeper of the tower." for number in range(15)], "He lit it.")
 
 
 def load(directory, max_tokens=None):
@@ -391,20 +369,3 @@ def test_layers_that_do_not_know_their_number_are_counted_from_0():
     knows, unnumbered = torch.nn.Identity(), count()
     knows.layer_idx = 7
     assert [layer_index(one, unnumbered) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [0, 7, 1]
-
-
-def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(llama):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), max_tokens=20, device="cpu"))
-    with pytest.raises(RowFault, match="at most 20 tokens") as caught:
-        model.encode(RECORDS[0])
-    assert caught.value.reason is Reason.TOO_MANY_TOKENS
-    assert "Ada" not in str(caught.value)
-
-
-def test_template_with_its_own_bos_keeps_exactly_that(llama, tmp_path):
-    path = tmp_path / "template.json"
-    path.write_text(json.dumps({"preamble": "<s>Read this.\n"}), encoding="utf-8")
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), prompt_template=str(path), device="cpu"))
-    row = model.encode(RECORDS[0])
-    assert row.token_ids[0] == 0
-    assert (row.token_ids == 0).sum() == 1

@@ -94,15 +94,6 @@ def test_rows_of_any_lengths_lie_side_by_side(lengths):
     assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(*one) for one in lengths])
 
 
-@pytest.mark.parametrize("options", [{"hidden_activation": "gelu"}, {"local_attention": 70}, {"local_attention": 2}])
-def test_other_activations_and_windows_are_as_exact(options):
-    assert_same(capture_of(tiny_encoder([LOCAL, LOCAL, FULL], **options)), [row_of_tokens(150, 20)])
-
-
-def test_rows_longer_than_the_rotations_at_hand_are_as_exact():
-    assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(2100, 5)])
-
-
 @pytest.mark.parametrize(("below", "reused"), [([LOCAL], 60 - 10), ([LOCAL, LOCAL], 60 - 20), ([LOCAL, FULL], None)])
 def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below, reused):
     answers = ([5] * 9, [6] * 7, [6] * 7, [7, 5])
@@ -128,6 +119,18 @@ def rope_of(kind, **options):
 LONGROPE = rope_of(
     "longrope", short_factor=[1.0] * 4, long_factor=[4.0] * 4, factor=2.0, original_max_position_embeddings=64
 )
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ({"hidden_activation": "gelu"}, 150), ({"local_attention": 70}, 150), ({"local_attention": 2}, 150),
+        ({"rope_parameters": rope_of("linear", factor=4.0)}, 100), ({}, 2100),
+    ],
+    ids=["gelu", "wide", "narrow", "scaled rope", "longer than the rotations at hand"],
+)  # fmt: skip
+def test_other_activations_windows_rotations_and_lengths_are_as_exact(options, tokens):
+    assert_same(capture_of(tiny_encoder([LOCAL, LOCAL, FULL], **options)), [row_of_tokens(tokens, 20)])
 
 
 @pytest.mark.parametrize(
@@ -201,8 +204,3 @@ def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path, quantization):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu", dtype="float32", quantization=quantization)
     assert AttentionModel.from_pretrained(options, fused=True).provenance()["forward_pass"] == "of the model"
-
-
-def test_scaled_rope_is_as_exact():
-    model = tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("linear", factor=4.0))
-    assert_same(capture_of(model), [row_of_tokens(100, 5)])

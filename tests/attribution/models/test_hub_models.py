@@ -6,7 +6,6 @@ from shutil import copy
 import httpx2
 import huggingface_hub
 import pytest
-import torch
 from huggingface_hub import constants, errors
 from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
@@ -20,7 +19,6 @@ from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 NAME = "brigg/lighthouse"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OLDER = "89abcdef0123456789abcdef0123456789abcdef"
-CPU = torch.device("cpu")
 
 
 def cache_folder(cache, commit, *, ref):
@@ -43,8 +41,7 @@ def cache(tmp_path, monkeypatch):
 
 def test_cached_model_loads_offline_and_its_commit_is_recorded(cache):
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
-    model = AttentionModel.from_pretrained(ModelOptions(model=NAME, device="cpu"))
-    provenance = model.provenance()
+    provenance = AttentionModel.from_pretrained(ModelOptions(model=NAME, device="cpu")).provenance()
     assert (provenance["model"], provenance["model_revision"]) == (NAME, COMMIT)
 
 

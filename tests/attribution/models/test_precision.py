@@ -9,7 +9,7 @@ import pytest
 import torch
 from bitsandbytes.functional import dequantize_blockwise
 from bitsandbytes.nn import Linear4bit, Linear8bitLt
-from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, edit_json, save_tiny_model, save_tiny_tokenizer
+from tests.attribution.tiny_models import GROUPED, RECORD, edit_json, save_tiny_model, save_tiny_tokenizer
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
@@ -31,8 +31,6 @@ from attribeam.attribution.models.weight_loading import held_size, total_size, w
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
-
-READS_ATTENTION = frozenset({Need.ATTENTION})
 
 
 def stored_in(directory, dtype):
@@ -100,24 +98,21 @@ def test_the_best_times_of_both_are_compared(monkeypatch, times):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"dtype": "float32"}, {"dtype": "bfloat16"}, {"quantization": Quantization.NF4}],
-    ids=["float32", "bfloat16", "quantised"],
-)
-def test_nothing_is_chosen_where_the_user_has(tmp_path, monkeypatch, given):
-    processor_with(monkeypatch, "bfloat16")
-    assert choose_half_precision(stored_in(tmp_path, "bfloat16").replaced(**given)) is None
-
-
-def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path, monkeypatch):
+    ("stored", "given"),
+    [
+        ("bfloat16", {"dtype": "float32"}), ("bfloat16", {"dtype": "bfloat16"}),
+        ("bfloat16", {"quantization": Quantization.NF4}), ("float32", {}),
+    ],
+)  # fmt: skip
+def test_nothing_is_chosen_where_the_user_has_or_the_model_is_stored_in_float32(tmp_path, monkeypatch, stored, given):
     processor_with(monkeypatch, "bfloat16", "float16")
-    assert choose_half_precision(stored_in(tmp_path, "float32")) is None
+    assert choose_half_precision(stored_in(tmp_path, stored).replaced(**given)) is None
 
 
 @pytest.mark.parametrize(
     ("needs", "chosen"),
     [
-        (READS_ATTENTION, "bfloat16"), (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
+        (frozenset({Need.ATTENTION}), "bfloat16"), (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
         (frozenset({Need.LANGUAGE_MODEL}), "auto"), (frozenset({Need.PARSER}), "auto"),
     ],
 )  # fmt: skip
@@ -184,15 +179,7 @@ def test_torch_is_asked_where_the_system_says_nothing(tmp_path, monkeypatch, des
 
 
 LAYER = 3
-CONFIG = LlamaConfig(
-    vocab_size=VOCABULARY_SIZE,
-    hidden_size=128,
-    intermediate_size=256,
-    num_hidden_layers=4,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    max_position_embeddings=512,
-)
+CONFIG = LlamaConfig(**GROUPED | {"hidden_size": 128, "intermediate_size": 256})
 
 
 @pytest.fixture(scope="module")
@@ -257,9 +244,8 @@ def test_provenance_names_the_quantisation_and_its_library(directory):
 @pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
 def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(directory, tmp_path, kind):
     how = quantization_config(kind, CONFIG, torch.float32)
-    AutoModelForCausalLM.from_pretrained(directory, quantization_config=how, device_map={"": "cpu"}).save_pretrained(
-        tmp_path
-    )
+    model = AutoModelForCausalLM.from_pretrained(directory, quantization_config=how, device_map={"": "cpu"})
+    model.save_pretrained(tmp_path)
     save_tiny_tokenizer(tmp_path)
     stored = load(tmp_path, Quantization.NONE)
     assert stored.provenance()["quantization"] == f"stored: bitsandbytes {kind}"

@@ -13,20 +13,19 @@ import torch
 import transformers as hf
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity
+from tests.attribution.attention.test_capture import RECORDS, TOLERANCE, eager_similarity
+from tests.attribution.attention.test_capture import load as load_attention
 from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import (
     CONFIGS,
     NESTED,
     RECORD,
+    save_model_of,
     save_nested_model,
     save_tiny_model,
-    save_tiny_tokenizer,
-    tiny_model,
 )
 from transformers import AutoConfig, AutoModelForCausalLM, modeling_utils
 
-from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models import weight_loading
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import is_above_layer
@@ -39,7 +38,7 @@ from attribeam.attribution.models.weight_loading import (
     total_size,
     weight_groups,
 )
-from attribeam.attribution.options import MethodOptions, ModelOptions, Quantization
+from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
 
@@ -138,16 +137,15 @@ def test_pickled_weights_are_refused_and_named(tmp_path):
     directory = save_tiny_model(tmp_path)
     torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
     (directory / "model.safetensors").unlink()
-    with pytest.raises(
-        ModelLoadError, match=r"pytorch_model\.bin, which can run code when read; if you trust it, convert"
-    ):
+    complaint = r"pytorch_model\.bin, which can run code when read; if you trust it, convert"
+    with pytest.raises(ModelLoadError, match=complaint):
         load(directory, layer=2)
 
 
 @pytest.mark.parametrize("kind", NESTED)
 def test_text_model_alone_has_the_attention_of_the_whole(kind, tmp_path):
     whole = save_nested_model(tmp_path, kind)
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3))
+    model = load_attention(tmp_path, layer=3)
     assert not any("vis" in name for name, _ in model.network.named_parameters())
     row = model.encode(RECORD)
     (tokens,) = model.attribute([row], [2])
@@ -159,7 +157,6 @@ def test_text_model_alone_has_the_attention_of_the_whole(kind, tmp_path):
     np.testing.assert_allclose(tokens.passage_mass, expected, atol=1e-5)
 
 
-TOLERANCE = 1e-5
 SCALED_BY_DEPTH = {"minicpm3", "albert", "distilbert"}
 """ALBERT's groups of layers go by their number; DistilBERT only keeps the number, which is not told from using it."""
 
@@ -180,11 +177,8 @@ def test_scales_shared_keys_and_last_layers_are_found(config):
 
 def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path):
     """MiniCPM3 adds to the stream in proportion to 1 / sqrt(layers): a cut config would change layer 1 already."""
-    config = type(CONFIGS["minicpm3"])(**{**CONFIGS["minicpm3"].to_dict(), "num_hidden_layers": 9})
-    tiny_model(config).save_pretrained(tmp_path)
-    save_tiny_tokenizer(tmp_path)
-    options = ModelOptions(model=str(tmp_path), layer=2, device="cpu")
-    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+    save_model_of(tmp_path, type(CONFIGS["minicpm3"])(**{**CONFIGS["minicpm3"].to_dict(), "num_hidden_layers": 9}))
+    model = load_attention(tmp_path, layer=2)
     row = model.encode(RECORDS[0])
     (tokens,) = model.attribute([row], [2])
     assert isinstance(tokens, TokenAttribution)
@@ -196,8 +190,7 @@ _ONE_LAYER_FOR_ALL = ("albert",)
 
 
 def size(directory, **options):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
-    return sum(parameter.numel() for parameter in model.network.parameters())
+    return sum(parameter.numel() for parameter in load_attention(directory, **options).network.parameters())
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "phi3", "bert", "modernbert", *_ONE_LAYER_FOR_ALL])
@@ -208,8 +201,8 @@ def test_weights_behind_the_attention_are_not_kept(kind, tmp_path):
 
 
 def test_feed_forward_and_output_of_the_captured_layer_are_gone_and_all_below_is_kept(tmp_path):
-    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", layer=2)
-    kept = {name for name, _ in AttentionModel.from_pretrained(options).network.named_parameters()}
+    model = load_attention(save_tiny_model(tmp_path), layer=2)
+    kept = {name for name, _ in model.network.named_parameters()}
     assert {name for name in kept if name.startswith("layers.1.")} == {
         "layers.1.input_layernorm.weight",
         *(f"layers.1.self_attn.{part}_proj.weight" for part in "qkv"),
@@ -233,14 +226,8 @@ def test_weight_that_is_used_elsewhere_under_another_name_stays():
     assert [name for name, _ in model.named_parameters()] == ["layers.0.shared"]
 
 
-QWEN2_7B = hf.Qwen2Config(
-    hidden_size=3584,
-    num_hidden_layers=28,
-    intermediate_size=18944,
-    num_attention_heads=28,
-    num_key_value_heads=4,
-    vocab_size=152064,
-)
+QWEN2_7B = hf.Qwen2Config(hidden_size=3584, num_hidden_layers=28, intermediate_size=18944, num_attention_heads=28,
+    num_key_value_heads=4, vocab_size=152064)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -272,11 +259,9 @@ def test_of_a_nested_model_the_text_model_alone_counts():
 def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(tmp_path, monkeypatch):
     QWEN2_7B.save_pretrained(tmp_path)
     monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
-    directory = read_model_directory(ModelOptions(model=str(tmp_path)))
-    with pytest.raises(
-        ModelLoadError, match=r"need 16\.16 GB .*, but cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
-    ):
-        load_weights(directory, layer=15)
+    complaint = r"need 16\.16 GB .*, but cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
+    with pytest.raises(ModelLoadError, match=complaint):
+        load(tmp_path, layer=15)
 
 
 def _proc(tmp_path, monkeypatch, *, limit):
@@ -317,10 +302,9 @@ def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path, monkeypatch):
     def run_out(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
     monkeypatch.setattr(weight_loading.AutoModel, "from_pretrained", run_out)
     with pytest.raises(ModelLoadError, match="does not fit into the free memory of its device; try --quantization nf4"):
-        load_weights(directory, layer=2)
+        load(save_tiny_model(tmp_path), layer=2)
 
 
 NO_HUGE_PAGES = 41

@@ -17,22 +17,19 @@ def claims_among(answer, spans, *, assume_language=False):
 
 def judged(answer):
     """For each span the text of the span whose claim it belongs to, and its kind."""
-    parsed = bundled_parser().parse(answer)
-    spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    spans = spans_of(answer)
     found = claims_among(answer, spans).spans
     assert len(found) == len(spans)
-    return {
-        span.chars.of(answer): (
-            None if one.claim_index is None else spans[one.claim_index].chars.of(answer),
-            one.kind.value,
-        )
-        for span, one in zip(spans, found, strict=True)
-    }
+    texts = {index: span.chars.of(answer) for index, span in enumerate(spans)}
+    return {text: (texts.get(one.claim_index), one.kind.value) for text, one in zip(texts.values(), found, strict=True)}
+
+
+def spans_of(answer):
+    return choose_target_spans(bundled_parser().parse(answer), answer, kinds=DEFAULT_SPAN_KINDS, given=None)
 
 
 def claims_of(answer):
-    parsed = bundled_parser().parse(answer)
-    return claims_among(answer, choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None))
+    return claims_among(answer, spans_of(answer))
 
 
 def refused_ranges(answer):
@@ -53,25 +50,26 @@ def test_a_mention_belongs_to_the_fact_around_it():
     assert found["Mira Falk"] == found["1931"] == (fact, "claim")
 
 
+PAINTED = "Mira Falk painted the harbour in 1931."
+FACTS, MENTIONS, GIVEN = SpanKind.FACTS, SpanKind.MENTIONS, SpanKind.GIVEN
+
+
 @pytest.mark.parametrize(
-    ("fact", "mention"), [((0, 17), (10, 29)), ((10, 37), (0, 17))], ids=["begins-within", "ends-within"]
-)
-def test_a_mention_across_the_edge_of_a_fact_belongs_to_it(fact, mention):
-    spans = [TargetSpan(SpanKind.FACTS, CharRange(*fact)), TargetSpan(SpanKind.MENTIONS, CharRange(*mention))]
-    found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
-    assert [one.claim_index for one in found] == [0, 0]
-
-
-def test_a_mention_across_the_edge_of_a_fact_that_claims_nothing_is_a_claim_of_its_own():
-    answer = "I hope that this helps you. Mira Falk painted the harbour."
-    spans = [TargetSpan(SpanKind.FACTS, CharRange(0, 26)), TargetSpan(SpanKind.MENTIONS, CharRange(23, 37))]
-    assert [one.claim_index for one in claims_among(answer, spans).spans] == [None, 1]
-
-
-def test_of_mentions_that_cross_outside_facts_the_first_is_the_claim():
-    spans = [TargetSpan(SpanKind.MENTIONS, CharRange(*chars)) for chars in ((0, 17), (10, 29), (33, 37))]
-    found = claims_among("Mira Falk painted the harbour in 1931.", spans).spans
-    assert [one.claim_index for one in found] == [0, 0, 2]
+    ("answer", "spans", "claims"),
+    [
+        (PAINTED, [(FACTS, 0, 17), (MENTIONS, 10, 29)], [0, 0]),
+        (PAINTED, [(FACTS, 10, 37), (MENTIONS, 0, 17)], [0, 0]),
+        ("I hope that this helps you. Mira Falk painted the harbour.", [(FACTS, 0, 26), (MENTIONS, 23, 37)], [None, 1]),
+        (PAINTED, [(MENTIONS, 0, 17), (MENTIONS, 10, 29), (MENTIONS, 33, 37)], [0, 0, 2]),
+        ("He thinks the tower was built by monks.", [(FACTS, 0, 38), (FACTS, 10, 38)], [1, 1]),
+        ("The mill was built in 1874.", [(GIVEN, 0, 12), (GIVEN, 0, 26)], [0, 1]),
+    ],
+    ids=["begins within a fact", "ends within a fact", "fact claims nothing", "of mentions the first", "fact with one word",
+        "given spans"],
+)  # fmt: skip
+def test_a_span_across_the_edge_of_a_claim_belongs_to_it(answer, spans, claims):
+    found = claims_among(answer, [TargetSpan(kind, CharRange(*chars)) for kind, *chars in spans]).spans
+    assert [one.claim_index for one in found] == claims
 
 
 def test_a_fact_around_another_keeps_a_claim_of_its_own():
@@ -84,14 +82,6 @@ def test_a_fact_around_another_keeps_a_claim_of_its_own():
     own = {parsed.words[word].of(answer) for word in found[0].words}
     assert "Bergen" in own
     assert "Oslo" not in own
-
-
-def test_a_fact_with_one_content_word_of_its_own_takes_the_claim_inside():
-    answer = "He thinks the tower was built by monks."
-    outer = TargetSpan(SpanKind.FACTS, CharRange(0, len(answer) - 1))
-    inner = TargetSpan(SpanKind.FACTS, CharRange(answer.index("the tower"), len(answer) - 1))
-    found = claims_among(answer, [outer, inner]).spans
-    assert [one.claim_index for one in found] == [1, 1]
 
 
 def test_what_a_passage_is_said_to_state_is_the_claim():
@@ -390,21 +380,13 @@ def test_inline_code_is_part_of_the_claim_around_it():
 
 def test_an_answer_in_another_language_is_not_judged_unless_it_is_assumed_to_be_read():
     answer = "Die Mühle wurde im Jahr 1874 von einem Müller gebaut und ist heute ein kleines Museum für Kinder."
-    parsed = bundled_parser().parse(answer)
-    spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    spans = spans_of(answer)
     found = claims_among(answer, spans)
     assert found.kind == AnswerKind.NOT_JUDGED
     assert {one.kind for one in found.spans} == {ClaimKind.LANGUAGE}
     assumed = claims_among(answer, spans, assume_language=True)
     assert assumed.kind == AnswerKind.ANSWER
     assert ClaimKind.LANGUAGE not in {one.kind for one in assumed.spans}
-
-
-def test_given_spans_are_claims_of_their_own():
-    answer = "The mill was built in 1874."
-    spans = [TargetSpan(SpanKind.GIVEN, CharRange(0, 12)), TargetSpan(SpanKind.GIVEN, CharRange(0, 26))]
-    found = claims_among(answer, spans).spans
-    assert [one.claim_index for one in found] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -513,8 +495,7 @@ def test_a_courtesy_hides_no_clause_that_can_be_checked(answer, said):
     ],
 )  # fmt: skip
 def test_cells_and_fields_are_claims_and_labels_thoughts_and_calls_are_none(answer, claims):
-    parsed = bundled_parser().parse(answer)
-    spans = choose_target_spans(parsed, answer, kinds=DEFAULT_SPAN_KINDS, given=None)
+    spans = spans_of(answer)
     found = claims_among(answer, spans).spans
     assert [spans[at].chars.of(answer) for at, one in enumerate(found) if one.claim_index == at] == claims
 

@@ -28,20 +28,13 @@ def test_an_invented_claim_is_unsupported_and_names_its_words(attributor):
     assert invented.support is Support.UNSUPPORTED
     assert any("Norway" in one.of(INVENTED) for one in invented.unsupported_words)
     kept = found["The keeper trimmed the lamp every evening"]
-    assert kept.support is Support.SUPPORTED
-    assert kept.unsupported_words == ()
-    assert kept.support_score is not None
-    assert invented.support_score is not None
+    assert (kept.support, kept.unsupported_words) == (Support.SUPPORTED, ())
     assert kept.support_score > invented.support_score
 
 
 def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_scores(attributor):
     limits = load_verdict_model(BUNDLED_VERDICT).thresholds
-    for answer in (
-        INVENTED,
-        "The keeper trimmed the lamp every evening.",
-        "His daughter kept a blue ledger of storms.",
-    ):
+    for answer in (INVENTED, INVENTED.split(" He")[0], "His daughter kept a blue ledger of storms."):
         claims = [one for one in judged(attributor, answer).values() if one.is_claim]
         scores = [one.support_score for one in claims if one.support_score is not None]
         assert all(one.answer_risk == pytest.approx(1 - min(scores)) for one in claims)
@@ -162,11 +155,10 @@ def test_a_literal_span_is_not_accused_of_what_stands_beside_it(attributor):
     assert found.support is Support.SUPPORTED
 
 
-def test_a_value_that_nobody_has_is_unsupported_with_what_the_passage_has_instead():
-    attributor = Attributor.from_pretrained("bundled")
-    answer = "The pier was opened in 1950."
-    passages = ["The pier was opened in 1931."]
-    for question in ("When?", "Was it opened in 1950?"):
-        spans = attributor.attribute(question=question, passages=passages, answer=answer)
-        (found,) = (one for one in spans if one.is_claim)
-        assert (found.support, found.reason, found.expected) == (Support.UNSUPPORTED, "other_time", "1931")
+@pytest.mark.parametrize("question", ["When?", "Was it opened in 1950?"])
+def test_a_value_that_only_the_question_has_is_unsupported_with_what_the_passage_has_instead(attributor, question):
+    spans = attributor.attribute(
+        question=question, passages=["The pier was opened in 1931."], answer="The pier was opened in 1950."
+    )
+    (found,) = (one for one in spans if one.is_claim)
+    assert (found.support, found.reason, found.expected) == (Support.UNSUPPORTED, "other_time", "1931")

@@ -1,6 +1,5 @@
 """The recipe of the verdict on small judged sets of our own, and the answers that were made up for it."""
 
-import json
 import random
 import re
 from dataclasses import replace
@@ -30,7 +29,7 @@ from lab.training.verdict.fitting import cross_validated, folds_of
 from lab.training.verdict.operating_points import LIMITS, choose_thresholds, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, changes
 from lab.training.verdict.verdict_rows import NOISE
-from lab.training.verdict.written_sets import load_made_answers, written_sets
+from lab.training.verdict.written_sets import load_made_answers
 
 THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
 DEEDS = ("painted", "mended", "carried", "sold", "measured", "cleaned")
@@ -265,21 +264,6 @@ def test_states_are_kept_by_all_that_decides_them(rows, tmp_path):
     assert kept.read(some) is None
 
 
-ROW = {
-    "record_id": "lamp-1",
-    "question": "How many lamps are there?",
-    "passages": [{"passage_id": "p", "title": None, "text": "Ten lamps line the pier."}],
-    "answer": "The pier has ten lamps and two bells.",
-    "unsupported": [{"text": "and two bells", "occurrence": 1, "kind": "invented detail"}],
-}
-
-
-def written(directory, **fields):
-    file = directory / "made.jsonl"
-    file.write_text(json.dumps(ROW | fields) + "\n", encoding="utf-8")
-    return file
-
-
 def test_rows_that_figures_are_measured_on_are_not_among_them():
     made = [twelve_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
     files = SHIPPED_ROWS, EVERYDAY_ROWS, *map(EVERYDAY_ROWS.with_name, ("newcomer_rows.jsonl", "claim_rows.jsonl"))
@@ -291,40 +275,3 @@ def test_rows_that_figures_are_measured_on_are_not_among_them():
 def twelve_words_each(text):
     words = re.findall(r"\w+", text.lower())
     return set(zip(*(words[start:] for start in range(12)), strict=False))
-
-
-def write_rows(file, rows):
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return file
-
-
-def made_row(name, answer, passage, *marks):
-    unsupported = [{"text": one, "occurrence": 1, "kind": "invented detail"} for one in marks]
-    passages = [{"passage_id": "p", "title": None, "text": passage}]
-    return {**ROW, "record_id": name, "answer": answer, "passages": passages, "unsupported": unsupported}
-
-
-@pytest.fixture
-def sets(tmp_path):
-    made = [
-        made_row("pier", "The pier has ten lamps. It also has two bells.", "Ten lamps line the pier.", "two bells"),
-        made_row("mill", "The mill grinds rye. It runs by steam.", "The old mill grinds rye at night.", "by steam"),
-        made_row("hut", "The hut is shut.", "The hut is shut all winter long."),
-    ]
-    trial = {
-        "id": "inn-1", "question": "What does the inn offer?",
-        "passages": [{"title": "Inn", "text": "The inn has nine rooms. Bicycles cost 8 euros."}],
-        "copied": ["The inn has nine rooms.", "Bicycles cost 8 euros."], "paraphrases": ["There are 9 rooms."],
-        "invented": ["Dogs may stay."], "right_twins": ["A bicycle is 8 euros."],
-        "wrong": [{"text": "Bicycles cost 9 euros.", "claim": "9 euros", "reason": "other_value"}],
-    }  # fmt: skip
-    found = written_sets(write_rows(tmp_path / "made.jsonl", made), write_rows(tmp_path / "trials.jsonl", [trial]))
-    by_name = {}
-    for one in found:
-        by_name.setdefault(one.set_name, []).append(one)
-    return by_name
-
-
-def marked(one):
-    answer = one.judged.record.answer
-    return answer, [mark.chars.of(answer) for mark in one.judged.unsupported or ()]
