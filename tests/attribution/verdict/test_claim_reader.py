@@ -75,9 +75,7 @@ def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(
     ],
     ids=["citation marks", "no mark at the end", "citation mark at the end", "words that lead a claim"],
 )  # fmt: skip
-def test_marks_of_citations_and_words_that_lead_a_claim_are_not_read_but_a_full_stop_is(
-    reader, answer, start, sentence, own
-):
+def test_marks_and_words_that_lead_a_claim_are_not_read_but_a_full_stop_is(reader, answer, start, sentence, own):
     claim = inputs(reader, answer, answer.index(start), len(answer), premise())
     assert text_of(claim.sentence) == sentence
     assert own_text(claim) == own

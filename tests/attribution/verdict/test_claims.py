@@ -64,8 +64,8 @@ FACTS, MENTIONS, GIVEN = SpanKind.FACTS, SpanKind.MENTIONS, SpanKind.GIVEN
         ("He thinks the tower was built by monks.", [(FACTS, 0, 38), (FACTS, 10, 38)], [1, 1]),
         ("The mill was built in 1874.", [(GIVEN, 0, 12), (GIVEN, 0, 26)], [0, 1]),
     ],
-    ids=["begins within a fact", "ends within a fact", "fact claims nothing", "of mentions the first", "fact with one word",
-        "given spans"],
+    ids=["begins within a fact", "ends within a fact", "fact claims nothing", "of mentions the first",
+        "fact with one word", "given spans"],
 )  # fmt: skip
 def test_a_span_across_the_edge_of_a_claim_belongs_to_it(answer, spans, claims):
     found = claims_among(answer, [TargetSpan(kind, CharRange(*chars)) for kind, *chars in spans]).spans

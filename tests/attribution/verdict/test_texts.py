@@ -140,7 +140,8 @@ def test_stems_have_no_diacritics_and_no_marks_but_between_digits(word, other):
         ("the Stock- holm pier", "A pier in Stockholm.", "the Stockholm pier"),
         ("pre- and postwar", "It is postwar.", "pre- and postwar"),
         ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
-        *((one, "It opens at nine.", one) for one in ("It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n")),
+        *((one, "It opens at nine.", one)
+            for one in ("It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n")),
     ],
 )  # fmt: skip
 def test_passages_are_read_as_their_reader_sees_them_in_the_same_places(text, answer, seen):
@@ -179,7 +180,7 @@ ASKED = ("", QUESTION, "Write a summary of this business.")
 KINDS = {
     RowKind.SUMMARY: [
         *((one, LANTERN) for one in ("", "  \n", "Summarize the article in 100 words.", "please summarise this for me",
-            "Can you sum it up?", "TL;DR", "A short summary of the text", "Who trimmed the lamp? Please write a summary.",
+            "Can you sum it up?", "TL;DR", "A short summary of the text", f"{QUESTION} Please write a summary.",
             "Give me a one-paragraph summary of what the keeper did")),
         ("", f"Note: {LANTERN}", f"Weather: {LANTERN}"), ("", "height: 12 m", LANTERN, LANTERN), ("", HEADED, HEADED),
     ],
