@@ -127,21 +127,15 @@ def test_threads_of_torch_are_as_before_when_the_last_of_several_ends():
 
 
 def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor):
-    spans = attributor.attribute(
-        question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 28), (0, 10), (0, 28)]
-    )
+    places = [(0, 28), (0, 10), (0, 28)]
+    spans = attributor.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=places)
     first, _, again = spans
     assert [span.span_index for span in spans] == [0, 1, 2]
-    assert (again.chars, again.support, again.support_score, again.evidence) == (
-        first.chars,
-        first.support,
-        first.support_score,
-        first.evidence,
-    )
-    assert again.claim_index == first.claim_index
+    for name in ("chars", "support", "support_score", "evidence", "claim_index"):
+        assert getattr(again, name) == getattr(first, name)
     assert first.support is not Support.NO_CLAIM
     assert not again.is_counted
-    single = attributor.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=[(0, 28), (0, 10)])
+    single = attributor.attribute(question="Who?", passages=PASSAGES, answer=ANSWER, target_spans=places[:2])
     assert (single[0].answer_risk, single[0].support) == (first.answer_risk, first.support)
 
 

@@ -156,6 +156,4 @@ def test_batch_that_does_not_fit_is_halved_on_the_device(tmp_path):
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     for one, other in zip(found, expected, strict=True):
-        assert isinstance(one, TokenAttribution)
-        assert isinstance(other, TokenAttribution)
         np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=0.02)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import torch
 import transformers as hf
+from tests.attribution.made_rows import record
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedConfig, PreTrainedModel
-
-from attribeam.schemas import Passage, QARecord, RowSource
 
 SENTENCES = (
     "The lighthouse at Brigg Point was built in 1874 by Ada Thorne.",
@@ -147,8 +146,7 @@ def save_tiny_bert(directory: Path) -> Path:
     """A masked language model, which transformers can load as a causal one though it sees later tokens."""
     save_tiny_model(directory)
     torch.manual_seed(3)
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    bert = hf.BertForMaskedLM(hf.BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=512, **shape))
+    bert = hf.BertForMaskedLM(hf.BertConfig(**_SHAPE | {"num_hidden_layers": 2}))
     with torch.no_grad():
         for parameter in bert.parameters():
             if parameter.dim() > 1:
@@ -165,19 +163,12 @@ def save_tiny_tokenizer(directory: Path) -> None:
     fast.save_pretrained(directory)
 
 
-RECORD = QARecord(
-    "r",
-    "Who built the lighthouse?",
-    (Passage(text="The keeper lived in the tower."), Passage(text="Ada Thorne built it in 1874.")),
+RECORD = record(
+    ["The keeper lived in the tower.", "Ada Thorne built it in 1874."],
     "Ada Thorne built it.",
-    RowSource("log.parquet", 0),
+    question="Who built the lighthouse?",
 )
-
-
-_TEXT = {
-    "vocab_size": VOCABULARY_SIZE, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
-}  # fmt: skip
+_TEXT = _SHAPE | {"num_key_value_heads": 2}
 _IMAGE = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28,
     "patch_size": 14,

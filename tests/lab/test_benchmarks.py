@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.attribution.made_rows import record
 from tests.attribution.methods.hand_parser import ANSWER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import write_rows
@@ -13,10 +14,8 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.rows import TokenAttribution
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
-from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
 from lab.benchmarks import attribution_latency, attribution_memory, attribution_profile, model_workers, peers
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
@@ -56,12 +55,9 @@ def test_no_verdict_is_fitted_to_an_answer_of_it(dataset):
 
 
 RECORDS = [
-    QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
-    for passages, answer in [
-        (["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
-        (["A short one."], "Yes."),
-        (["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower."),
-    ]
+    record(["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
+    record(["A short one."], "Yes."),
+    record(["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower."),
 ]
 
 
@@ -81,7 +77,6 @@ def test_all_implementations_give_the_same_attributions(tmp_path, kind, together
     else:
         found = [theirs.attribute([row], [count], top_k=2)[0] for row, count in zip(rows, counts, strict=True)]
     for one, own in zip(found, expected, strict=True):
-        assert isinstance(own, TokenAttribution)
         np.testing.assert_array_equal(one.top_columns, own.top_columns)
         np.testing.assert_allclose(one.top_scores, own.top_scores, atol=1e-5)
         np.testing.assert_allclose(one.passage_mass, own.passage_mass, atol=1e-5)

@@ -50,7 +50,7 @@ _, ROLES_PARSED = tree(ROLES)
         (COMPANY.dependency_heads, COMPANY.dependency_labels, [(5, 9), (11, 13)], None),
         ([1, 1, 1, 2, 2], ["nsubj", "root", "obj", "obj", "conj"], [(2, 3, 4)], None),
         ([0, 0, 1, 2], ["root", "obj", "nmod", "nmod"], [], [(2, 3)]),
-        (ROLES_PARSED.dependency_heads, ROLES_PARSED.dependency_labels, [(5, 7)], [(3, 5), (7, 9)]),
+        (ROLES_PARSED.dependency_heads, ROLES_PARSED.dependency_labels, [(5, 7)], [(5, 7, 9)]),
         ([0, 0, 1, 2], ["root", "obj", "conj", "conj"], [(1, 2)], None), ([1, 1], ["conj", "root"], [], []),
     ],
     ids=["worked example", "sister before a conjunct", "nested complement without a conjunct",

@@ -45,7 +45,6 @@ from attribeam.attribution.models.model_directory import choose_layer, layer_typ
 from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.prompts import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
-from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -139,7 +138,6 @@ def test_similarity_is_that_of_eager_attention(directories, case, batch):
     found = model.attribute(rows, [len(one.passages) for one in records])
     for row, tokens in zip(rows, found, strict=True):
         expected = eager_similarity(directory, model, row)
-        assert isinstance(tokens, TokenAttribution)
         np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
         for passage in range(tokens.passage_mass.shape[1]):
             mass = expected[:, row.column_passage == passage].sum(1)
@@ -209,7 +207,6 @@ def test_softmax_of_half_precision_models_is_that_of_float32(directories, kind, 
     assert model.dtype == DTYPES[dtype]
     row = model.encode(RECORDS[2])
     (tokens,) = model.attribute([row], [3])
-    assert isinstance(tokens, TokenAttribution)
     assert tokens.top_scores.dtype == tokens.passage_mass.dtype == np.float32
     parts = observed_queries_and_keys(model, row)
     for ours, theirs in zip(parts, queries_and_keys(directory, row, model.layer, DTYPES[dtype]), strict=True):
@@ -402,7 +399,6 @@ def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(directories, ki
     row = model.encode(record([letter * (513 - short)], ANSWER))
     assert len(row.token_ids) == 512
     (tokens,) = model.attribute([row], [1])
-    assert isinstance(tokens, TokenAttribution)
     expected = eager_similarity(directories[kind], model, row)
     np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
     with pytest.raises(RowFault, match="at most 512 tokens") as caught:
@@ -417,7 +413,6 @@ def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path):
     assert model.query_position is QueryPosition.PREDICTING
     row = model.encode(record([PASSAGE], ANSWER))
     (tokens,) = model.attribute([row], [1])
-    assert isinstance(tokens, TokenAttribution)
     np.testing.assert_allclose(full_similarity(tokens), eager_similarity(tmp_path, model, row), atol=TOLERANCE)
 
 
@@ -444,7 +439,6 @@ def test_weights_are_the_shares_that_the_layers_output_is_made_of(encoder_direct
     model = load(encoder_directory, layer=layer)
     row = model.encode(RECORDS[2])
     (found,) = model.attribute([row], [len(RECORDS[2].passages)])
-    assert isinstance(found, TokenAttribution)
     shares = _shares(encoder_directory, code, row.token_ids, layer - 1)
     expected = shares[row.prompt_length - 1 : -1, : row.prompt_length]
     np.testing.assert_allclose(full_similarity(found), expected, atol=1e-5, rtol=0)

@@ -104,7 +104,6 @@ def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below, reus
     capture = capture_of(tiny_encoder([*below, FULL]))
     assert_same(capture, rows)
     fused = fused_of(capture)
-    assert fused is not None
     assert fused.shares == (reused is not None)
     if reused is not None:
         assert shared_lengths([one.token_ids for one in rows], fused.context) == [0, *[reused] * 3]

@@ -128,7 +128,6 @@ def test_of_several_windows_the_one_that_supports_most_counts_and_no_more_than_f
 
 def test_claim_beyond_what_it_reads_is_refused_alone(folders):
     found = load_verifier(options(folders["nli"])).verify([asked([PREMISE], "cars " * 600), asked([PREMISE], CLAIM)])
-    assert isinstance(found[0], RowFault)
     assert found[0].reason is Reason.TOO_MANY_TOKENS
     assert isinstance(found[1], VerifiedAnswer)
 
@@ -221,7 +220,6 @@ def record(name):
 
 def spans_of(found):
     """As LettuceDetect gives them: the range of each run, and its largest doubt."""
-    assert isinstance(found, AnswerDoubts)
     doubts = dict(zip(found.chars, found.doubts.tolist(), strict=True))
     return [
         (one.char_start, one.char_end, max(doubt for chars, doubt in doubts.items() if chars.overlaps(one)))
@@ -280,7 +278,6 @@ def test_passage_beyond_a_window_is_cut_into_pieces_that_overlap(verifier):
 def test_answer_beyond_what_it_reads_is_refused_alone(verifier):
     long = QARecord("1", "Which?", (Passage(text="Short."),), "Ferries carry cars. " * 300, RowSource("log", 0))
     refused, read = verifier.doubts([long, record("summary")])
-    assert isinstance(refused, RowFault)
     assert refused.reason is Reason.TOO_MANY_TOKENS
     assert isinstance(read, AnswerDoubts)
 

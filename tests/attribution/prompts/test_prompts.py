@@ -103,18 +103,22 @@ PASSAGES = [Passage("Ada Thorne built it.", "Brigg"), Passage("The lamp was seen
 
 
 def fast(template, tokenizer=None):
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer or byte_level(), bos_token="<s>", eos_token="</s>", chat_template=template
-    )
+    specials = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer or byte_level(), chat_template=template, **specials)
+
+
+def own_chat(tokenizer, question):
+    """What the tokenizer's own chat makes of the message."""
+    message = USER_MESSAGE.render(question=question, passages=PASSAGES).text
+    chat = [{"role": "user", "content": message}]
+    return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
 
 
 @pytest.mark.parametrize("template", [CHATML, INST], ids=["chatml", "inst"])
 @pytest.mark.parametrize("kind", [byte_level, lambda: metaspace("first"), lambda: metaspace("always")])
 def test_tokens_are_those_of_the_tokenizers_own_chat(template, kind):
     tokenizer = fast(template, kind())
-    message = USER_MESSAGE.render(question="Who built it?", passages=PASSAGES).text
-    chat = [{"role": "user", "content": message}]
-    theirs = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    theirs = own_chat(tokenizer, "Who built it?")
     expected = tokenizer(theirs + "Ada.", add_special_tokens=False)["input_ids"]
     prompt = chat_prompt_template(tokenizer).render(question="Who built it?", passages=PASSAGES)
     assert prompt.text == theirs
@@ -158,10 +162,8 @@ def test_day_of_a_dated_template_is_fixed_and_braces_stay():
 )
 def test_white_space_at_the_beginning_of_a_template_is_that_of_the_tokenizers_own_chat(start):
     tokenizer = fast(start + CHATML)
-    message = USER_MESSAGE.render(question="Who?", passages=PASSAGES).text
-    chat = [{"role": "user", "content": message}]
-    theirs = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-    assert chat_prompt_template(tokenizer).render(question="Who?", passages=PASSAGES).text == theirs
+    found = chat_prompt_template(tokenizer).render(question="Who?", passages=PASSAGES)
+    assert found.text == own_chat(tokenizer, "Who?")
 
 
 def test_template_that_can_think_is_told_not_to():
@@ -214,31 +216,20 @@ def test_file_is_read_by_its_suffix_and_named_without_its_folder(tmp_path, suffi
     assert chosen.template.render(question="Who?", passages=[Passage("x")]).text == "x\nQ: Who?\nA: "
 
 
-def chat_model(directory):
-    save_tiny_model(directory)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(), bos_token="<s>", eos_token="</s>", pad_token="<pad>", chat_template=CHATML
-    )
-    tokenizer.save_pretrained(directory)
-    return directory
-
-
 def encoder(directory, option):
     return load_row_encoder(ModelOptions(model=str(directory), prompt_template=option, device="cpu"))
 
 
 def test_model_with_a_chat_template_gets_it_without_another_bos(tmp_path):
-    directory = chat_model(tmp_path)
-    chosen = encoder(directory, None)
-    row = chosen.encode(RECORD)
-    tokenizer = byte_level()
+    fast(CHATML).save_pretrained(save_tiny_model(tmp_path))
+    chosen = encoder(tmp_path, None)
     assert chosen.template_name == "chat"
-    assert tokenizer.id_to_token(int(row.token_ids[0])) == "<|im_start|>"
-    assert row.token_ids.tolist().count(tokenizer.token_to_id("<s>")) == 0
-    assert row.token_ids.tolist().count(tokenizer.token_to_id("<|im_end|>")) == 1
-    plain = encoder(directory, "plain").encode(RECORD)
-    assert plain.token_ids.tolist().count(tokenizer.token_to_id("<s>")) == 1
-    assert plain.token_ids.tolist().count(tokenizer.token_to_id("<|im_end|>")) == 0
+    chat, plain = (
+        [byte_level().id_to_token(token) for token in one.encode(RECORD).token_ids.tolist()]
+        for one in (chosen, encoder(tmp_path, "plain"))
+    )
+    assert chat[0] == "<|im_start|>"
+    assert [(one.count("<s>"), one.count("<|im_end|>")) for one in (chat, plain)] == [(0, 1), (1, 0)]
 
 
 @pytest.mark.parametrize(

@@ -114,13 +114,9 @@ def test_what_only_looks_like_a_contradiction_is_none(answer, passages):
 
 def test_a_contradicted_claim_is_unsupported_and_names_what_differs(attributor):
     answer = "The tower was burned by Danish troops in 1643."
-    (claim,) = (
-        span
-        for span in attributor.attribute(
-            question="", passages=["The tower was burned by Swedish troops in 1643 and fell later."], answer=answer
-        )
-        if span.is_claim
-    )
+    passages = ["The tower was burned by Swedish troops in 1643 and fell later."]
+    found = attributor.attribute(question="", passages=passages, answer=answer)
+    (claim,) = (span for span in found if span.is_claim)
     assert (claim.support, claim.reason, claim.expected) == (Support.UNSUPPORTED, ENTITY, "Swedish")
     assert [chars.of(answer) for chars in claim.unsupported_words] == ["Danish"]
 

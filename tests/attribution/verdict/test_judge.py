@@ -76,7 +76,6 @@ def test_strictness_sets_the_threshold_and_says_what_it_gave():
     found = {}
     for strictness in Strictness:
         judge = judge_of(MethodOptions(strictness=strictness))
-        assert judge is not None
         found[strictness] = judge.provenance()
     for name in ("answer_risk_threshold", "verdict_recall", "verdict_short_recall", "verdict_false_alarms"):
         lenient, balanced, strict = (float(found[one][name]) for one in Strictness)
