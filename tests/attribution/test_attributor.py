@@ -67,15 +67,11 @@ def test_given_spans_are_code_points_of_the_answer(attributor):
     assert [(span.span_kind, span.text) for span in spans] == [(SpanKind.GIVEN, "Ada Thorne"), (SpanKind.GIVEN, "1874")]
 
 
-@pytest.mark.parametrize(
-    ("answer", "passages", "spans", "reason"),
-    [
-        (" ", PASSAGES, None, Reason.EMPTY_ANSWER), (ANSWER, [], None, Reason.NO_PASSAGES),
-        (ANSWER, ["", " "], None, Reason.NO_PASSAGES), (ANSWER, PASSAGES, [(3, 99)], Reason.SPAN_OUT_OF_RANGE),
-        (ANSWER, PASSAGES, [(3, 3)], Reason.SPAN_OUT_OF_RANGE),
-        ("tower " * 600, PASSAGES, None, Reason.TOO_MANY_TOKENS),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "passages", "spans", "reason"), [
+    (" ", PASSAGES, None, Reason.EMPTY_ANSWER), (ANSWER, [], None, Reason.NO_PASSAGES),
+    (ANSWER, ["", " "], None, Reason.NO_PASSAGES), (ANSWER, PASSAGES, [(3, 99)], Reason.SPAN_OUT_OF_RANGE),
+    (ANSWER, PASSAGES, [(3, 3)], Reason.SPAN_OUT_OF_RANGE), ("tower " * 600, PASSAGES, None, Reason.TOO_MANY_TOKENS),
+])  # fmt: skip
 def test_row_that_cannot_be_attributed_raises_its_reason(attributor, answer, passages, spans, reason):
     with pytest.raises(RowFault) as caught:
         attributor.attribute(question="Who?", passages=passages, answer=answer, target_spans=spans)
@@ -139,17 +135,14 @@ def test_a_range_given_twice_has_two_records_and_is_one_claim(attributor):
     assert (single[0].answer_risk, single[0].support) == (first.answer_risk, first.support)
 
 
-@pytest.mark.parametrize(
-    ("of_both", "own", "expected"),
-    [
-        ({}, {}, ("auto", "none")), ({"quantization": "int8"}, {}, ("auto", "int8")),
-        ({}, {"language_model_quantization": "int8"}, ("auto", "int8")),
-        ({"quantization": "int8"}, {"language_model_quantization": "none"}, ("auto", "none")),
-        ({"dtype": "float32"}, {"language_model_quantization": "nf4"}, ("float32", "nf4")),
-        ({"dtype": "float32", "quantization": "nf4"}, {"language_model_dtype": "bfloat16",
-            "language_model_quantization": "int8"}, ("bfloat16", "int8")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("of_both", "own", "expected"), [
+    ({}, {}, ("auto", "none")), ({"quantization": "int8"}, {}, ("auto", "int8")),
+    ({}, {"language_model_quantization": "int8"}, ("auto", "int8")),
+    ({"quantization": "int8"}, {"language_model_quantization": "none"}, ("auto", "none")),
+    ({"dtype": "float32"}, {"language_model_quantization": "nf4"}, ("float32", "nf4")),
+    ({"dtype": "float32", "quantization": "nf4"}, {"language_model_dtype": "bfloat16",
+        "language_model_quantization": "int8"}, ("bfloat16", "int8")),
+])  # fmt: skip
 def test_language_model_is_stored_like_the_model_unless_it_has_options_of_its_own(of_both, own, expected):
     model = ModelOptions(model="ours", **of_both)
     choice = ModelChoice(model=model, method=MethodOptions(language_model="theirs", **own))

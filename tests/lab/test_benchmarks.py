@@ -133,18 +133,15 @@ def load(tmp_path, *spans):
     return load_support_rows(write_rows(tmp_path / "rows.jsonl", [support_row(*spans)]))
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
-        (span(""), "field 'text' should be part"),
-        (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
-        (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
-        (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
-        (span("rang", kind="wrong name"), "field 'supported' should be false for kind 'wrong name'"),
-        ({"text": "rang", "kind": "supported"}, "field 'supported' should be true or false, is missing"),
-    ],
-)
+@pytest.mark.parametrize(("broken", "message"), [
+    (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
+    (span(""), "field 'text' should be part"),
+    (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
+    (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
+    (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
+    (span("rang", kind="wrong name"), "field 'supported' should be false for kind 'wrong name'"),
+    ({"text": "rang", "kind": "supported"}, "field 'supported' should be true or false, is missing"),
+])  # fmt: skip
 def test_broken_span_is_an_error_that_names_row_and_field(tmp_path, broken, message):
     with pytest.raises(DataError, match=message):
         load(tmp_path, broken)

@@ -61,16 +61,13 @@ def test_coordinations_are_those_of_the_listing_where_there_is_a_conjunct(heads,
     assert listing_of_the_paper(heads, labels) == (found if listed is None else listed)
 
 
-@pytest.mark.parametrize(
-    ("heads", "structures", "predicate", "reformed"),
-    [
-        pytest.param([1, 1, 1, 2], [(2, 3)], 1, [1, 1, 1, 1], id="component gets the head of its leader"),
-        # leaders child before the first other component stays
-        ([0, 0, 1, 1, 1], [(1, 3)], 0, [0, 0, 1, 0, 0]),
-        pytest.param([0, 0, 0, 1], [(1, 3)], 1, [0, 1, 0, 1], id="structure led by the predicate stays below it"),
-        pytest.param([0, 0, 1, 1, 3], [(3, 4), (1, 2)], 0, [0, 0, 0, 0, 0], id="nested leader passes its new head on"),
-    ],
-)
+@pytest.mark.parametrize(("heads", "structures", "predicate", "reformed"), [
+    pytest.param([1, 1, 1, 2], [(2, 3)], 1, [1, 1, 1, 1], id="component gets the head of its leader"),
+    # leaders child before the first other component stays
+    ([0, 0, 1, 1, 1], [(1, 3)], 0, [0, 0, 1, 0, 0]),
+    pytest.param([0, 0, 0, 1], [(1, 3)], 1, [0, 1, 0, 1], id="structure led by the predicate stays below it"),
+    pytest.param([0, 0, 1, 1, 3], [(3, 4), (1, 2)], 0, [0, 0, 0, 0, 0], id="nested leader passes its new head on"),
+])  # fmt: skip
 def test_tree_is_reformed(heads, structures, predicate, reformed):
     assert reform_tree(heads, structures, predicate=predicate) == reformed
 
@@ -84,10 +81,8 @@ THREE_ON_THE_FIRST = (
     "and/cc/8/CCONJ plums/conj/3/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
 )
 THREE_FACTS = {
-    "apples": "Ada sells apples here",
-    "green": "Ada sells green pears here",
-    "plums": "Ada sells and plums here",
-}
+    "apples": "Ada sells apples here", "green": "Ada sells green pears here", "plums": "Ada sells and plums here",
+}  # fmt: skip
 FACTS = {
     "child after the conjuncts is shared by both": (ROLES,
         {"roles": "She studies the history of roles of informatics in medicine",
@@ -184,19 +179,13 @@ CHINESE_FACTS = {  # by Universal Dependencies, and by spaCy's labels
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("scheme", "notation", "facts"),
-    [
-        *(pytest.param("universal", *case, id=name) for name, case in FACTS.items()),
-        *(pytest.param("spacy-english", *case, id=f"spaCy: {name}") for name, case in SPACY_FACTS.items()),
-        *(
-            pytest.param(f"{kind}-chinese", without_blanks(notation), facts, id=f"{kind} Chinese: {name}")
-            for name, (*notations, facts) in CHINESE_FACTS.items()
-            for kind, notation in zip(("universal", "spacy"), notations, strict=True)
-            if notation is not None
-        ),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "notation", "facts"), [
+    *(pytest.param("universal", *case, id=name) for name, case in FACTS.items()),
+    *(pytest.param("spacy-english", *case, id=f"spaCy: {name}") for name, case in SPACY_FACTS.items()),
+    *(pytest.param(f"{kind}-chinese", without_blanks(notation), facts, id=f"{kind} Chinese: {name}") for name,
+        (*notations, facts) in CHINESE_FACTS.items() for kind,
+        notation in zip(("universal", "spacy"), notations, strict=True) if notation is not None),
+])  # fmt: skip
 def test_fact_of_a_word(scheme, notation, facts):
     text, parsed = tree(notation, label_scheme=scheme)
     atomic = AtomicFacts(parsed)
@@ -254,16 +243,12 @@ def test_facts_are_the_clauses():
 YEAR = universal("灯塔/nsubj/2/NOUN 建/root/0/VERB 于/mark/2/ADP 1874/nummod/5/NUM 年/obl/2/PART 。/punct/2/PUNCT")
 
 
-@pytest.mark.parametrize(
-    ("parse", "mentions"),
-    [
-        (universal("岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN "
-            "。/punct/3/PUNCT"), ["岛", "三座灯塔"]),
-        (YEAR, ["灯塔", "1874年"]),
-        (universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT"), ["科学家"]),
-    ],
-    ids=["number and measure word", "number between characters", "suffix that heads its noun"],
-)  # fmt: skip
+@pytest.mark.parametrize(("parse", "mentions"), [
+    (universal("岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN "
+        "。/punct/3/PUNCT"), ["岛", "三座灯塔"]),
+    (YEAR, ["灯塔", "1874年"]),
+    (universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT"), ["科学家"]),
+], ids=["number and measure word", "number between characters", "suffix that heads its noun"])  # fmt: skip
 def test_mention_is_a_noun_with_what_belongs_to_it(parse, mentions):
     text, parsed = parse
     assert [one.of(text) for one in mention_ranges(parsed, text)] == mentions

@@ -146,48 +146,39 @@ def facts(answer):
     return [chars.of(answer) for chars in fact_ranges(bundled_parser().parse(answer), answer)]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Check that the leg measures 75 degrees", "Ensure that the lid is closed", "Locate and select the program",
-        "Benchmark Eatery is a restaurant located in Santa Barbara", "He said that the mill was sold",
-        "This suggests that the tower was built by monks", "The pamphlet spread the idea that the poor were lazy",
-        "The step that frees the gas is called venting", "The fee grows with the number of orders they complete",
-        "If the lid is open, close it by hand", "Stir the soup until the water boils",
-        "To read the data after it is sorted, stored, and packed, send a query",
-        "The guide noted the price, which was high", "Press the button, then wait",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("answer", [
+    "Check that the leg measures 75 degrees", "Ensure that the lid is closed", "Locate and select the program",
+    "Benchmark Eatery is a restaurant located in Santa Barbara", "He said that the mill was sold",
+    "This suggests that the tower was built by monks", "The pamphlet spread the idea that the poor were lazy",
+    "The step that frees the gas is called venting", "The fee grows with the number of orders they complete",
+    "If the lid is open, close it by hand", "Stir the soup until the water boils",
+    "To read the data after it is sorted, stored, and packed, send a query",
+    "The guide noted the price, which was high", "Press the button, then wait",
+])  # fmt: skip
 def test_what_cannot_stand_alone_belongs_to_the_fact_around_it(answer):
     assert facts(f"{answer}.") == [answer]
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("You may leave, provided you have paid.", ["You may leave", "provided you have paid"]),
-        ("The guide praised the food and noted that the service was slow.", ["The guide praised the food",
-            "noted that the service was slow"]),
-        ("One guest left one star, stating that the soup was cold and the waiter was rude.", ["One guest left one star",
-            "stating that the soup was cold", "the waiter was rude"]),
-        ("Although the hall has a car park, street parking is free.", ["the hall has a car park",
-            "street parking is free"]),
-        ("1. Size: Herons are larger than terns.", ["Size: Herons are larger than terns"]),
-        ("* **Body size**: Herons are larger than terns.", ["Body size", "Herons are larger than terns"]),
-        ("Step 3: Combine beer and onions.", ["Step 3", "Combine beer and onions"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("You may leave, provided you have paid.", ["You may leave", "provided you have paid"]),
+    ("The guide praised the food and noted that the service was slow.", ["The guide praised the food",
+        "noted that the service was slow"]),
+    ("One guest left one star, stating that the soup was cold and the waiter was rude.", ["One guest left one star",
+        "stating that the soup was cold", "the waiter was rude"]),
+    ("Although the hall has a car park, street parking is free.", ["the hall has a car park",
+        "street parking is free"]),
+    ("1. Size: Herons are larger than terns.", ["Size: Herons are larger than terns"]),
+    ("* **Body size**: Herons are larger than terns.", ["Body size", "Herons are larger than terns"]),
+    ("Step 3: Combine beer and onions.", ["Step 3", "Combine beer and onions"]),
+])  # fmt: skip
 def test_what_states_something_of_its_own_is_a_fact(answer, expected):
     assert facts(answer) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "mention"),
-    [
-        ("It will be held at the lake on October 9–11.", "October 9–11"),
-        ("It will be held at the lake on October 9.", "October 9"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "mention"), [
+    ("It will be held at the lake on October 9–11.", "October 9–11"),
+    ("It will be held at the lake on October 9.", "October 9"),
+])  # fmt: skip
 def test_days_of_one_month_are_one_mention(answer, mention):
     spans = choose_target_spans(bundled_parser().parse(answer), answer, kinds=(SpanKind.MENTIONS,), given=None)
     assert spans[-1].chars.of(answer) == mention

@@ -222,17 +222,11 @@ def test_brackets_and_numbers_that_say_something_stay(answer):
     assert shown(answer) == " ".join(answer.split())
 
 
-@pytest.mark.parametrize(
-    ("answer", "statement"),
-    [
-        *(
-            (f"{one} [1].", f"{one}.")
-            for one in ("It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3")
-        ),
-        ("The house permits it². A lock holds 5 in³.", "The house permits it. A lock holds 5 in³."),
-        ("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.", "It weighs 3 kg. It is 4 m long."),
-    ],
-)
+@pytest.mark.parametrize(("answer", "statement"), [
+    *((f"{one} [1].", f"{one}.") for one in ("It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3")),
+    ("The house permits it². A lock holds 5 in³.", "The house permits it. A lock holds 5 in³."),
+    ("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.", "It weighs 3 kg. It is 4 m long."),
+])  # fmt: skip
 def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites_and_the_power_of_a_unit_does_not(answer, statement):
     assert shown(answer) == statement
 
@@ -254,14 +248,10 @@ def test_numbered_lines_that_nothing_cites_are_no_footnotes():
     assert "printed in 1990" in shown(answer)
 
 
-@pytest.mark.parametrize(
-    ("answer", "named"),
-    [
-        ("Dogs may stay [1]. It boils fast [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf", [(1,), (0,)]),
-        ("It boils [0]. Dogs may stay [1].", [(0,), (1,)]), ("It boils.\n\nSources used: 2 of 3", [()]),
-    ],
-    ids=["its own list says what numbers mean", "zero is the first", "a count names none"],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "named"), [
+    ("Dogs may stay [1]. It boils fast [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf", [(1,), (0,)]),
+    ("It boils [0]. Dogs may stay [1].", [(0,), (1,)]), ("It boils.\n\nSources used: 2 of 3", [()]),
+], ids=["its own list says what numbers mean", "zero is the first", "a count names none"])  # fmt: skip
 def test_numbers_mean_what_the_answer_says(answer, named):
     assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == named
 
@@ -280,16 +270,13 @@ def test_marks_of_ragflow_count_from_zero_where_no_id_is_a_number(answer):
     assert shown(answer, passages) == "It boils. It hums."
 
 
-@pytest.mark.parametrize(
-    ("answer", "named"),
-    [
-        ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
-        ("It is [7]. It was [1].", [1, 0]), ("It boils [2-7].", [0, 1]), ("It boils [1-2].", [0, 1]),
-        ("It boils [docs 2–7].", [0, 1]), ("It boils [7-9]. It was [7].", [1]),
-        ("It boils [doc 1]. It was [doc 2].", [0, 1]), ("It boils [doc 2]. It was [doc 7].", [0, 1]),
-        ("It boils [1]. It was [ID: 2].", [0, 0]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "named"), [
+    ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
+    ("It is [7]. It was [1].", [1, 0]), ("It boils [2-7].", [0, 1]), ("It boils [1-2].", [0, 1]),
+    ("It boils [docs 2–7].", [0, 1]), ("It boils [7-9]. It was [7].", [1]),
+    ("It boils [doc 1]. It was [doc 2].", [0, 1]), ("It boils [doc 2]. It was [doc 7].", [0, 1]),
+    ("It boils [1]. It was [ID: 2].", [0, 0]),
+])  # fmt: skip
 def test_numbers_are_ids_where_all_are_or_passages_are_too_few(answer, named):
     passages = (Passage("a", None, "2"), Passage("b", None, "7"))
     assert [one for mark in citation_marks(answer, passages) for one in mark.passages] == named
@@ -322,14 +309,11 @@ def test_an_answer_that_is_a_name_or_an_address_is_no_mark():
     assert shown("Source: kettle.pdf") == ""
 
 
-@pytest.mark.parametrize(
-    ("answer", "text", "named"),
-    [
-        ('<cite index="0-1">Dogs may stay.</cite>', "Dogs may stay.", (0,)),
-        ("<co: 0,1>Dogs may stay</co: 0,1>.", "Dogs may stay.", (0, 1)),
-        ('<citation source="kettle.pdf">It boils.</citation>', "It boils.", (0,)),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text", "named"), [
+    ('<cite index="0-1">Dogs may stay.</cite>', "Dogs may stay.", (0,)),
+    ("<co: 0,1>Dogs may stay</co: 0,1>.", "Dogs may stay.", (0, 1)),
+    ('<citation source="kettle.pdf">It boils.</citation>', "It boils.", (0,)),
+])  # fmt: skip
 def test_a_tag_around_a_statement_cites_behind_it(answer, text, named):
     marks = citation_marks(answer, PASSAGES)
     assert marks[-1].passages == named
@@ -345,15 +329,12 @@ def test_marks_are_ascending_disjoint_and_inside(answer):
         assert all(0 <= one < len(PASSAGES) for one in mark.passages)
 
 
-@pytest.mark.parametrize(
-    ("answer", "named"),
-    [
-        ("Passage 3 says so.", [2]), ("as in passages 1 and 3", [0, 2]),
-        ("Passages 1 to 4 say so.", [0, 1, 2, 3]), ("as in passages 2-4", [1, 2, 3]),
-        ("the second passage and the last document", [1, 3]), ("see document [2]", [1]), ("(Ref: Passage 4)", [3]),
-        ("Passage 9 says so.", []), ("passage of 3 days", []), ("[link 2](page)", []), ("version 3 and step 2", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "named"), [
+    ("Passage 3 says so.", [2]), ("as in passages 1 and 3", [0, 2]),
+    ("Passages 1 to 4 say so.", [0, 1, 2, 3]), ("as in passages 2-4", [1, 2, 3]),
+    ("the second passage and the last document", [1, 3]), ("see document [2]", [1]), ("(Ref: Passage 4)", [3]),
+    ("Passage 9 says so.", []), ("passage of 3 days", []), ("[link 2](page)", []), ("version 3 and step 2", []),
+])  # fmt: skip
 def test_references_name_passages_counted_from_one(answer, named):
     assert [one.passage_index for one in passage_references(answer, [KETTLE] * 4)] == named
 

@@ -92,16 +92,12 @@ def test_quote_closes_where_it_touches_only_the_word_before_it_or_stands_behind_
     assert [word for word, closes in zip(words, closing, strict=True) if closes] == ["”", "」"]
 
 
-@pytest.mark.parametrize(
-    ("mark", "before", "after"),
-    [
-        (2, ([0, 0, 4, 2, 4], "root punct punct advmod root", [0, 2]),
-         ([0, 0, 0, 3, 4], "root punct punct root root", [0, 3])),
-        (2, ([1, 1, 2], "nsubj root root", [0, 2]), ([1, 1, 1], "nsubj root punct", [0])),
-        (0, ([0, 1], "root root", [0, 1]), ([0, 1], "root root", [0, 1])),
-    ],
-    ids=["before words", "alone", "at the start of a block"],
-)  # fmt: skip
+@pytest.mark.parametrize(("mark", "before", "after"), [
+    (2, ([0, 0, 4, 2, 4], "root punct punct advmod root", [0, 2]),
+     ([0, 0, 0, 3, 4], "root punct punct root root", [0, 3])),
+    (2, ([1, 1, 2], "nsubj root root", [0, 2]), ([1, 1, 1], "nsubj root punct", [0])),
+    (0, ([0, 1], "root root", [0, 1]), ([0, 1], "root root", [0, 1])),
+], ids=["before words", "alone", "at the start of a block"])  # fmt: skip
 def test_closing_mark_moves_to_the_sentence_before_it(mark, before, after):
     parsed = block(*before)
     parsed.attach_closing_marks([word == mark for word in range(len(parsed.heads))])

@@ -181,15 +181,11 @@ def _content_of_fact(text, parsed, word):
     return [parsed.words[one].of(text) for one in _content(text, parsed) if one in fact]
 
 
-@pytest.mark.parametrize(
-    "notation",
-    [
-        "Amid/prep/4/PROPN heavy/amod/3/ADJ rain/pobj/1/NOUN ships/nsubj/5/NOUN sank/ROOT/0/VERB",
-        "Being/auxpass/2/PROPN sold/ROOT/0/VERB",
-        "Neither/preconj/2/PROPN ships/nsubj/3/NOUN sank/ROOT/0/VERB",
-        "Repair/ROOT/0/PROPN the/det/3/DET lamp/dobj/1/NOUN",
-    ],
-)
+@pytest.mark.parametrize("notation", [
+    "Amid/prep/4/PROPN heavy/amod/3/ADJ rain/pobj/1/NOUN ships/nsubj/5/NOUN sank/ROOT/0/VERB",
+    "Being/auxpass/2/PROPN sold/ROOT/0/VERB", "Neither/preconj/2/PROPN ships/nsubj/3/NOUN sank/ROOT/0/VERB",
+    "Repair/ROOT/0/PROPN the/det/3/DET lamp/dobj/1/NOUN",
+])  # fmt: skip
 def test_first_word_that_only_its_place_makes_a_capital_is_no_name(notation):
     text, parsed = tree(notation, label_scheme="spacy-english")
     assert is_capitalised_as_first(parsed, 0, text)

@@ -36,10 +36,9 @@ from attribeam.schemas.errors import ModelLoadError
 
 RECORDS = [
     record(["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
-    record(["A short one."], "Yes."),
-    record([], "Nothing was found."),
+    record(["A short one."], "Yes."), record([], "Nothing was found."),
     record(["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower at Brigg Point."),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -191,12 +190,11 @@ def test_rows_of_one_prompt_come_together_and_count_it_once_unless_they_are_long
 
 
 OUT_OF_MEMORY = [
-    MemoryError(),
-    torch.OutOfMemoryError("CUDA out of memory"),
+    MemoryError(), torch.OutOfMemoryError("CUDA out of memory"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried 8 bytes"),
     torch.AcceleratorError("CUDA error: out of memory"),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-]
+]  # fmt: skip
 
 
 class Machine:

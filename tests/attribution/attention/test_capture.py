@@ -419,9 +419,8 @@ def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path):
 SWA = {**GROUPED, **MIXED, "attention_multiplier": 0.5}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 16}
 GRANITE_CONFIGS = {
-    modeling_granite_swa: hf.GraniteSWAConfig(**SWA),
-    modeling_granitemoe_swa: hf.GraniteMoeSWAConfig(**SWA, **EXPERTS),
-}
+    modeling_granite_swa: hf.GraniteSWAConfig(**SWA), modeling_granitemoe_swa: hf.GraniteMoeSWAConfig(**SWA, **EXPERTS),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=GRANITE_CONFIGS, ids=["dense", "experts"])

@@ -281,15 +281,11 @@ def gpu_that_is_not_there(monkeypatch):
 
 
 @pytest.mark.usefixtures("gpu_that_is_not_there")
-@pytest.mark.parametrize(
-    ("file", "content", "told"),
-    [
-        ("flash_attn.py", "raise ImportError('undefined symbol: _ZN2at4')", "undefined symbol"),
-        ("flash_attn.py", "raise AttributeError('torch has no such operator')", "no such operator"),
-        ("flash_attn/cute/__init__.py", "", "cannot import name 'flash_attn_varlen_func'"),
-    ],
-    ids=["built for another torch", "written for another torch", "another version's package"],
-)
+@pytest.mark.parametrize(("file", "content", "told"), [
+    ("flash_attn.py", "raise ImportError('undefined symbol: _ZN2at4')", "undefined symbol"),
+    ("flash_attn.py", "raise AttributeError('torch has no such operator')", "no such operator"),
+    ("flash_attn/cute/__init__.py", "", "cannot import name 'flash_attn_varlen_func'"),
+], ids=["built for another torch", "written for another torch", "another version's package"])  # fmt: skip
 def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(file, content, told, monkeypatch, tmp_path, caplog):
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(content, encoding="utf-8")
@@ -393,14 +389,10 @@ def test_threads_take_turns_in_a_model_that_keeps_the_frequencies_of_a_pass(tmp_
     assert seen == [1] * 4
 
 
-@pytest.mark.parametrize(
-    ("config", "border"),
-    [
-        (PHI3, BORDER), (DYNAMIC, None), (LlamaConfig(), None), (Gemma3TextConfig(), None),
-        (LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), None),
-    ],
-    ids=["longrope", "dynamic", "default", "one for each kind of layer", "yarn"],
-)  # fmt: skip
+@pytest.mark.parametrize(("config", "border"), [
+    (PHI3, BORDER), (DYNAMIC, None), (LlamaConfig(), None), (Gemma3TextConfig(), None),
+    (LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), None),
+], ids=["longrope", "dynamic", "default", "one for each kind of layer", "yarn"])  # fmt: skip
 def test_border_is_the_original_context_of_longrope(config, border):
     assert rope_border(config) == border
 
@@ -459,15 +451,12 @@ def test_a_value_that_is_not_finite_is_not_hidden():
     assert found[:70].isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "rule", "instructions", "runs"),
-    [
-        (torch.bfloat16, RULE, ("avx512_bf16",), True), (torch.bfloat16, RULE, ("amx_bf16", "avx512_bf16"), False),
-        (torch.bfloat16, RULE, (), False), (torch.float32, RULE, ("avx512_bf16",), False),
-        (torch.bfloat16, replace(RULE, causal=False), ("avx512_bf16",), False),
-        (torch.bfloat16, replace(RULE, softcap=30.0), ("avx512_bf16",), False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("dtype", "rule", "instructions", "runs"), [
+    (torch.bfloat16, RULE, ("avx512_bf16",), True), (torch.bfloat16, RULE, ("amx_bf16", "avx512_bf16"), False),
+    (torch.bfloat16, RULE, (), False), (torch.float32, RULE, ("avx512_bf16",), False),
+    (torch.bfloat16, replace(RULE, causal=False), ("avx512_bf16",), False),
+    (torch.bfloat16, replace(RULE, softcap=30.0), ("avx512_bf16",), False),
+])  # fmt: skip
 def test_it_runs_where_torch_has_nothing_faster(monkeypatch, dtype, rule, instructions, runs):
     monkeypatch.setattr(module, "half_precision_instructions", lambda: {"bfloat16": instructions})
     module._has_avx512_without_amx.cache_clear()

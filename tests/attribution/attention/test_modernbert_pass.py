@@ -120,42 +120,30 @@ LONGROPE = rope_of(
 )
 
 
-@pytest.mark.parametrize(
-    ("options", "tokens"),
-    [
-        ({"hidden_activation": "gelu"}, 150), ({"local_attention": 70}, 150), ({"local_attention": 2}, 150),
-        ({"rope_parameters": rope_of("linear", factor=4.0)}, 100), ({}, 2100),
-    ],
-    ids=["gelu", "wide", "narrow", "scaled rope", "longer than the rotations at hand"],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "tokens"), [
+    ({"hidden_activation": "gelu"}, 150), ({"local_attention": 70}, 150), ({"local_attention": 2}, 150),
+    ({"rope_parameters": rope_of("linear", factor=4.0)}, 100), ({}, 2100),
+], ids=["gelu", "wide", "narrow", "scaled rope", "longer than the rotations at hand"])  # fmt: skip
 def test_other_activations_windows_rotations_and_lengths_are_as_exact(options, tokens):
     assert_same(capture_of(tiny_encoder([LOCAL, LOCAL, FULL], **options)), [row_of_tokens(tokens, 20)])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        tiny_encoder([LOCAL, FULL], attention_bias=True), tiny_encoder([LOCAL, FULL], mlp_bias=True),
-        tiny_encoder([LOCAL, FULL], norm_bias=True), tiny_encoder([LOCAL, LOCAL]),
-        tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
-        tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
-        tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
-    ],
-    ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "large", "longrope", "dynamic rope"],
-)  # fmt: skip
+@pytest.mark.parametrize("model", [
+    tiny_encoder([LOCAL, FULL], attention_bias=True), tiny_encoder([LOCAL, FULL], mlp_bias=True),
+    tiny_encoder([LOCAL, FULL], norm_bias=True), tiny_encoder([LOCAL, LOCAL]),
+    tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
+    tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
+    tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
+], ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "large", "longrope",
+    "dynamic rope"])  # fmt: skip
 def test_other_models_have_no_fused_pass(model):
     assert fused_of(capture_of(model)) is None
 
 
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        {"layers.0.mlp_norm.weight": None},
-        {"layers.1.attn.Wqkv.weight": torch.zeros(72, 25)},
-        {"embeddings.norm.weight": torch.full((24,), torch.nan)},
-    ],
-    ids=["missing", "another shape", "not finite"],
-)
+@pytest.mark.parametrize("damaged", [
+    {"layers.0.mlp_norm.weight": None}, {"layers.1.attn.Wqkv.weight": torch.zeros(72, 25)},
+    {"embeddings.norm.weight": torch.full((24,), torch.nan)},
+], ids=["missing", "another shape", "not finite"])  # fmt: skip
 def test_files_that_do_not_fit_are_left_to_transformers(tmp_path, damaged):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu")

@@ -33,31 +33,24 @@ def pieces(*runs, leading=None):
 FAINT = run("harbour", 9.0), run("lamp", 0.1, passage=1), run("winters", 0.2, passage=1)
 
 
-@pytest.mark.parametrize(
-    ("runs", "leading", "expected"),
-    [
-        ([run("har", 0.25), run("our", 0.5)], None, [("harbour", 0.75)]),
-        ([run("harbour", 4.0), run("was", 2.0), run("brothers", 0.21), run("lamps", 0.19)], None,
-            [("harbour", 4.0), ("brothers", 0.21)]),
-        ([run("of", 0.5), run("by", 0.6)], None, [("by", 0.6)]), (FAINT, None, [("harbour", 9.0)]),
-        (FAINT, 1, [("harbour", 9.0), ("winters", 0.2)]), ([run("Gulls sleep")], None, [("Gulls sleep on it.", 1.0)]),
-        ([run("Gulls")], None, [("Gulls", 1.0)]),
-        ([run("bell", in_title=True), run("harbour")], None, [("The bell", 1.0), ("harbour", 1.0)]),
-    ],
-    ids=["two runs of a word", "faint, and without content", "only one stays", "faint passage", "leading passage",
-        "sentence mostly covered", "word", "title and text apart"],
-)  # fmt: skip
+@pytest.mark.parametrize(("runs", "leading", "expected"), [
+    ([run("har", 0.25), run("our", 0.5)], None, [("harbour", 0.75)]),
+    ([run("harbour", 4.0), run("was", 2.0), run("brothers", 0.21), run("lamps", 0.19)], None,
+        [("harbour", 4.0), ("brothers", 0.21)]),
+    ([run("of", 0.5), run("by", 0.6)], None, [("by", 0.6)]), (FAINT, None, [("harbour", 9.0)]),
+    (FAINT, 1, [("harbour", 9.0), ("winters", 0.2)]), ([run("Gulls sleep")], None, [("Gulls sleep on it.", 1.0)]),
+    ([run("Gulls")], None, [("Gulls", 1.0)]),
+    ([run("bell", in_title=True), run("harbour")], None, [("The bell", 1.0), ("harbour", 1.0)]),
+], ids=["two runs of a word", "faint, and without content", "only one stays", "faint passage", "leading passage",
+    "sentence mostly covered", "word", "title and text apart"])  # fmt: skip
 def test_runs_become_pieces(runs, leading, expected):
     assert pieces(*runs, leading=leading) == expected
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "joined"),
-    [
-        ("brothers", "inland", None), ("harbour", "bell", "harbour bell"), ("bell", "Ostrand", "bell of Ostrand"),
-        ("Vell", "who", "Vell, who"), ("cast", "1874", "cast in 1874"), ("bell", "cast", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "second", "joined"), [
+    ("brothers", "inland", None), ("harbour", "bell", "harbour bell"), ("bell", "Ostrand", "bell of Ostrand"),
+    ("Vell", "who", "Vell, who"), ("cast", "1874", "cast in 1874"), ("bell", "cast", None),
+])  # fmt: skip
 def test_neighbours_join_over_white_space_marks_and_one_function_word(first, second, joined):
     expected = [(joined, 2.0)] if joined else [(first, 1.0), (second, 1.0)]
     assert pieces(run(first), run(second)) == expected

@@ -252,13 +252,10 @@ def test_augmented_scores_are_the_naive_sums(attention, words, own_token_weight)
 SETTINGS = MethodOptions(supported_threshold=0.5, weak_threshold=0.25)
 
 
-@pytest.mark.parametrize(
-    ("mass", "support"),
-    [
-        (1.0, Support.SUPPORTED), (0.5, Support.SUPPORTED), (0.49, Support.WEAK), (0.25, Support.WEAK),
-        (0.24, Support.UNSUPPORTED), (0.0, Support.UNSUPPORTED),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mass", "support"), [
+    (1.0, Support.SUPPORTED), (0.5, Support.SUPPORTED), (0.49, Support.WEAK), (0.25, Support.WEAK),
+    (0.24, Support.UNSUPPORTED), (0.0, Support.UNSUPPORTED),
+])  # fmt: skip
 def test_support_falls_at_its_two_thresholds_and_with_an_unmatched_value(mass, support):
     assert decide_support(mass, False, SETTINGS) is support
     assert decide_support(mass, True, SETTINGS) is Support.UNSUPPORTED

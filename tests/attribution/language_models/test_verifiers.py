@@ -93,14 +93,10 @@ def xlnet():
     return hf.XLNetForSequenceClassification(hf.XLNetConfig(vocab_size=WORDS, **shape, id2label=NLI, num_labels=3))
 
 
-@pytest.mark.parametrize(
-    ("make", "tokenizer"),
-    [
-        (lambda: decoder(0), {}), (lambda: decoder(None), {}), (lambda: decoder(1), {}),
-        (lambda: decoder(1), {"pad_token": None}), (xlnet, {"padding_side": "left"}),
-    ],
-    ids=["padded", "no padding in the config", "another padding", "no padding token", "xlnet"],
-)  # fmt: skip
+@pytest.mark.parametrize(("make", "tokenizer"), [
+    (lambda: decoder(0), {}), (lambda: decoder(None), {}), (lambda: decoder(1), {}),
+    (lambda: decoder(1), {"pad_token": None}), (xlnet, {"padding_side": "left"}),
+], ids=["padded", "no padding in the config", "another padding", "no padding token", "xlnet"])  # fmt: skip
 def test_claims_of_a_batch_are_read_as_alone_whatever_a_classifier_takes_for_padding(make, tokenizer, tmp_path):
     folder = save_nli(make(), tmp_path / "nli", **tokenizer)
     claims = (CLAIM, "Its keeper painted the tower in a week, twice.", "Nobody.")
@@ -132,21 +128,17 @@ def test_claim_beyond_what_it_reads_is_refused_alone(folders):
     assert isinstance(found[1], VerifiedAnswer)
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "complaint"),
-    [
-        ("nli", {"id2label": {"0": "a", "1": "b", "2": "c"}}, "one of them called entailment"),
-        ("nli", {"architectures": ["BertModel"]}, "should be a verifier of the kind"),
-        ("nli", {"architectures": ["BertForTokenClassification"]}, "should have two classes for tokens, has 3"),
-        ("nli", {"architectures": []}, "says none"),
-        ("lettucedetect", {"id2label": {"0": "hallucinated", "1": "Supported"}},
-            "its config.json calls it 'Supported'"),
-        ("nli", {"hidden_size": 40}, "should"),
-        ("nli", {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, "allow it with --trust-remote-code"),
-        ("hhem", {"prompt": "{text2} before {text1}"}, r"should have \{text1\} and \{text2\} in this order"),
-        ("hhem", {"foundation": "/nowhere"}, "'/nowhere' should be a directory"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "changes", "complaint"), [
+    ("nli", {"id2label": {"0": "a", "1": "b", "2": "c"}}, "one of them called entailment"),
+    ("nli", {"architectures": ["BertModel"]}, "should be a verifier of the kind"),
+    ("nli", {"architectures": ["BertForTokenClassification"]}, "should have two classes for tokens, has 3"),
+    ("nli", {"architectures": []}, "says none"),
+    ("lettucedetect", {"id2label": {"0": "hallucinated", "1": "Supported"}}, "its config.json calls it 'Supported'"),
+    ("nli", {"hidden_size": 40}, "should"),
+    ("nli", {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}, "allow it with --trust-remote-code"),
+    ("hhem", {"prompt": "{text2} before {text1}"}, r"should have \{text1\} and \{text2\} in this order"),
+    ("hhem", {"foundation": "/nowhere"}, "'/nowhere' should be a directory"),
+])  # fmt: skip
 def test_model_that_is_no_verifier_is_refused(kind, changes, complaint, tmp_path):
     folder = save_verifier(tmp_path, kind)
     edit_json(folder / "config.json", **changes)

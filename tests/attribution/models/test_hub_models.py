@@ -118,21 +118,18 @@ def _answered(kind, status):
     return kind("refused", response=httpx2.Response(status, request=request))
 
 
-@pytest.mark.parametrize(
-    ("error", "offline", "complaint"),
-    [
-        (_answered(errors.GatedRepoError, 403), False,
-            r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with"),
-        (_answered(errors.RepositoryNotFoundError, 401), False,
-            "no such directory, and no such model at .* or it is private"),
-        (_answered(errors.RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
-        (_answered(errors.HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
-        (errors.LocalEntryNotFoundError("no"), False,
-            r"the hub https://\S+ is unreachable, and it is not wholly in the cache"),
-        (errors.LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
-        (errors.HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "offline", "complaint"), [
+    (_answered(errors.GatedRepoError, 403), False,
+        r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with"),
+    (_answered(errors.RepositoryNotFoundError, 401), False,
+        "no such directory, and no such model at .* or it is private"),
+    (_answered(errors.RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
+    (_answered(errors.HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
+    (errors.LocalEntryNotFoundError("no"), False,
+        r"the hub https://\S+ is unreachable, and it is not wholly in the cache"),
+    (errors.LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
+    (errors.HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
+])  # fmt: skip
 def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(cache, monkeypatch, error, offline, complaint):
     def refuse(*_, **__):
         raise error

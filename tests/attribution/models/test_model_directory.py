@@ -96,15 +96,11 @@ def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(tmp_pa
         read_model_directory(ModelOptions(model=str(tmp_path)))
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        BertConfig(), BertConfig(position_embedding_type="absolute"),
-        hf.ModernBertConfig(position_embedding_type="absolute"), hf.EsmConfig(position_embedding_type="rotary"),
-        hf.GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
-    ],
-    ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}",
-)  # fmt: skip
+@pytest.mark.parametrize("config", [
+    BertConfig(), BertConfig(position_embedding_type="absolute"),
+    hf.ModernBertConfig(position_embedding_type="absolute"), hf.EsmConfig(position_embedding_type="rotary"),
+    hf.GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
+], ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}")  # fmt: skip
 def test_positions_that_are_computed_as_the_config_says_are_taken(config):
     check_position_embeddings("lamp", config)
 
@@ -117,15 +113,11 @@ def test_config_of_a_models_own_code_is_not_asked():
     check_position_embeddings("lamp", OwnConfig(position_embedding_type="relative_key"))
 
 
-@pytest.mark.parametrize(
-    ("config", "context"),
-    [
-        (BertConfig(), 512), (hf.GPT2Config(n_positions=64), 64),
-        (hf.RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
-        (hf.Gemma3Config(text_config={"max_position_embeddings": 99}), 99), (hf.PreTrainedConfig(), None),
-    ],
-    ids=["bert", "gpt2", "roberta", "nested", "none"],
-)  # fmt: skip
+@pytest.mark.parametrize(("config", "context"), [
+    (BertConfig(), 512), (hf.GPT2Config(n_positions=64), 64),
+    (hf.RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
+    (hf.Gemma3Config(text_config={"max_position_embeddings": 99}), 99), (hf.PreTrainedConfig(), None),
+], ids=["bert", "gpt2", "roberta", "nested", "none"])  # fmt: skip
 def test_context_is_the_number_of_tokens_with_a_position(config, context):
     assert model_context(config) == context
 
@@ -228,13 +220,10 @@ def load_with_code(directory):
     return AttentionModel.from_pretrained(options)
 
 
-@pytest.mark.parametrize(
-    ("file", "changes"),
-    [
-        ("config.json", {"model_type": "own_llama", "auto_map": {"AutoConfig": "own.OwnConfig"}}),
-        ("tokenizer_config.json", {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}),
-    ],
-)
+@pytest.mark.parametrize(("file", "changes"), [
+    ("config.json", {"model_type": "own_llama", "auto_map": {"AutoConfig": "own.OwnConfig"}}),
+    ("tokenizer_config.json", {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}),
+])  # fmt: skip
 def test_code_of_the_repository_is_not_run_unasked(tmp_path, file, changes):
     path = with_code(tmp_path, "raise RuntimeError('this ran')", file, **changes)
     with pytest.raises(ModelLoadError, match="then allow it with --trust-remote-code"):
@@ -255,15 +244,10 @@ def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
     assert load_with_code(save_tiny_model(tmp_path)).provenance()["model_code"] == "of transformers"
 
 
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        (PAST_THE_INTERFACE, "through transformers' attention interface"),
-        (OTHER_ARGUMENTS, "does not give its attention"),
-        (UNKNOWN_NUMBERS, "its attention takes slopes, which this version does not know"),
-    ],
-    ids=["past the interface", "other arguments", "unknown numbers"],
-)
+@pytest.mark.parametrize(("code", "complaint"), [
+    (PAST_THE_INTERFACE, "through transformers' attention interface"), (OTHER_ARGUMENTS, "does not give its attention"),
+    (UNKNOWN_NUMBERS, "its attention takes slopes, which this version does not know"),
+], ids=["past the interface", "other arguments", "unknown numbers"])  # fmt: skip
 def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path, code, complaint):
     path = with_code(tmp_path, code, auto_map={"AutoModel": "own.OwnModel"}, architectures=["OwnModel"])
     with pytest.raises(ModelLoadError, match=complaint):
@@ -285,21 +269,18 @@ def written(tmp_path, values):
     return path
 
 
-@pytest.mark.parametrize(
-    ("values", "complaint"),
-    [
-        ([], "should hold a JSON object, holds: \\[\\]"), ({"layers": 3}, "layers"),
-        ({"layer": "3"}, "layer should be a whole number from 1, was: '3'"),
-        ({"top_k": True}, "top_k should be a whole number from 1, was: True"),
-        ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
-        ({"supported_threshold": 0.2, "weak_threshold": 0.3}, "weak_threshold <= supported_threshold"),
-        ({"isolation_tau": "two"}, "isolation_tau should be a whole number of tokens from 0, or inf"),
-        ({"query_position": "next"}, "'predicting', 'self'"), ({"softmax_over": "all"}, "'visible', 'prompt'"),
-        ({"prompt_template": "plain"}, "prompt_template should be an object"),
-        ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
-        ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("values", "complaint"), [
+    ([], "should hold a JSON object, holds: \\[\\]"), ({"layers": 3}, "layers"),
+    ({"layer": "3"}, "layer should be a whole number from 1, was: '3'"),
+    ({"top_k": True}, "top_k should be a whole number from 1, was: True"),
+    ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
+    ({"supported_threshold": 0.2, "weak_threshold": 0.3}, "weak_threshold <= supported_threshold"),
+    ({"isolation_tau": "two"}, "isolation_tau should be a whole number of tokens from 0, or inf"),
+    ({"query_position": "next"}, "'predicting', 'self'"), ({"softmax_over": "all"}, "'visible', 'prompt'"),
+    ({"prompt_template": "plain"}, "prompt_template should be an object"),
+    ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
+    ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
+])  # fmt: skip
 def test_bad_file_is_an_error_with_its_name_and_key(tmp_path, values, complaint):
     with pytest.raises(ValueError, match=complaint) as caught:
         AttributionConfig.from_file(written(tmp_path, values))
@@ -316,14 +297,10 @@ def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model():
     assert set(decided) - without.model_fields_set == {"supported_threshold", "weak_threshold"}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (MethodOptions(supported_threshold=0.1), (0.1, 0.1)),
-        (MethodOptions(supported_threshold=0.4), (0.4, 0.2)),
-        (MethodOptions(weak_threshold=0.5), (0.5, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("given", "expected"), [
+    (MethodOptions(supported_threshold=0.1), (0.1, 0.1)), (MethodOptions(supported_threshold=0.4), (0.4, 0.2)),
+    (MethodOptions(weak_threshold=0.5), (0.5, 0.5)),
+])  # fmt: skip
 def test_threshold_given_alone_moves_the_one_it_would_cross(given, expected):
     settings = given.with_model(MethodOptions(supported_threshold=0.3, weak_threshold=0.2))
     assert (settings.supported_threshold, settings.weak_threshold) == expected

@@ -94,25 +94,19 @@ def test_the_best_times_of_both_are_compared(monkeypatch, times):
     assert is_faster(torch.bfloat16) is (times[1] < times[0] / 1.5)
 
 
-@pytest.mark.parametrize(
-    ("stored", "given"),
-    [
-        ("bfloat16", {"dtype": "float32"}), ("bfloat16", {"dtype": "bfloat16"}),
-        ("bfloat16", {"quantization": Quantization.NF4}), ("float32", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("stored", "given"), [
+    ("bfloat16", {"dtype": "float32"}), ("bfloat16", {"dtype": "bfloat16"}),
+    ("bfloat16", {"quantization": Quantization.NF4}), ("float32", {}),
+])  # fmt: skip
 def test_nothing_is_chosen_where_the_user_has_or_the_model_is_stored_in_float32(tmp_path, monkeypatch, stored, given):
     processor_with(monkeypatch, "bfloat16", "float16")
     assert choose_half_precision(stored_in(tmp_path, stored).replaced(**given)) is None
 
 
-@pytest.mark.parametrize(
-    ("needs", "chosen"),
-    [
-        (frozenset({Need.ATTENTION}), "bfloat16"), (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
-        (frozenset({Need.LANGUAGE_MODEL}), "auto"), (frozenset({Need.PARSER}), "auto"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("needs", "chosen"), [
+    (frozenset({Need.ATTENTION}), "bfloat16"), (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
+    (frozenset({Need.LANGUAGE_MODEL}), "auto"), (frozenset({Need.PARSER}), "auto"),
+])  # fmt: skip
 def test_only_models_whose_attention_or_states_are_read_leave_float32(tmp_path, monkeypatch, needs, chosen):
     processor_with(monkeypatch, "bfloat16")
     assert with_chosen_dtype(stored_in(tmp_path, "bfloat16"), needs).dtype == chosen
@@ -148,16 +142,10 @@ GRANITE = "flags\t: avx512_fp16 amx_bf16 amx_fp16 amx_tile avx512_bf16\n"
 ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd bf16 asimdhp i8mm\n"
 
 
-@pytest.mark.parametrize(
-    ("description", "expected"),
-    [
-        (XEON, {"bfloat16": ("amx_bf16", "avx512_bf16")}),
-        (GRANITE, {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}),
-        (EPYC, {}),
-        (ARM, {}),
-    ],
-    ids=["amx", "amx with float16", "avx2", "arm"],
-)
+@pytest.mark.parametrize(("description", "expected"), [
+    (XEON, {"bfloat16": ("amx_bf16", "avx512_bf16")}),
+    (GRANITE, {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}), (EPYC, {}), (ARM, {}),
+], ids=["amx", "amx with float16", "avx2", "arm"])  # fmt: skip
 def test_instructions_are_those_of_the_line_of_flags(tmp_path, monkeypatch, description, expected):
     (tmp_path / "cpuinfo").write_text(description, encoding="utf-8")
     monkeypatch.setattr(models, "_PROCESSOR", tmp_path / "cpuinfo")
@@ -255,16 +243,11 @@ def test_missing_package_names_the_extra_to_install(directory, monkeypatch):
         load(directory, Quantization.NF4)
 
 
-@pytest.mark.parametrize(
-    ("entries", "name"),
-    [
-        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
-        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
-        (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"),
-        ({}, "method not named"),
-    ],
-    ids=["gptq", "fp8", "as an object", "empty"],
-)
+@pytest.mark.parametrize(("entries", "name"), [
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
+    ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
+    (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"), ({}, "method not named"),
+], ids=["gptq", "fp8", "as an object", "empty"])  # fmt: skip
 def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(entries, name):
     config = LlamaConfig()
     config.quantization_config = entries

@@ -227,13 +227,10 @@ QWEN2_7B = hf.Qwen2Config(hidden_size=3584, num_hidden_layers=28, intermediate_s
     num_key_value_heads=4, vocab_size=152064)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("dtype", "quantization", "gigabytes"),
-    [
-        (torch.float32, Quantization.NONE, 16.16), (torch.bfloat16, Quantization.NONE, 8.08),
-        (torch.bfloat16, Quantization.INT8, 4.59), (torch.bfloat16, Quantization.NF4, 2.89),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("dtype", "quantization", "gigabytes"), [
+    (torch.float32, Quantization.NONE, 16.16), (torch.bfloat16, Quantization.NONE, 8.08),
+    (torch.bfloat16, Quantization.INT8, 4.59), (torch.bfloat16, Quantization.NF4, 2.89),
+])  # fmt: skip
 def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(dtype, quantization, gigabytes):
     groups = weight_groups(QWEN2_7B, 15)
     assert total_size(groups, dtype, quantization) / 1e9 == pytest.approx(gigabytes, abs=0.005)

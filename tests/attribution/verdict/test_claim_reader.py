@@ -64,17 +64,13 @@ def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(
     )
 
 
-@pytest.mark.parametrize(
-    ("answer", "start", "sentence", "own"),
-    [
-        ("The ferry leaves at noon [1], and it carries forty cars [2, 3].", "it carries",
-            "the ferry leaves at noon, and it carries forty cars.", "it carries forty cars."),
-        *((one, "The", "the ferry leaves at noon.", "the ferry leaves at noon.")
-            for one in ("The ferry leaves at noon", "The ferry leaves at noon [1]")),
-        ("According to the passage, the ferry leaves at noon.", "the ferry", *["the ferry leaves at noon."] * 2),
-    ],
-    ids=["citation marks", "no mark at the end", "citation mark at the end", "words that lead a claim"],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "start", "sentence", "own"), [
+    ("The ferry leaves at noon [1], and it carries forty cars [2, 3].", "it carries",
+        "the ferry leaves at noon, and it carries forty cars.", "it carries forty cars."),
+    *((one, "The", "the ferry leaves at noon.", "the ferry leaves at noon.")
+        for one in ("The ferry leaves at noon", "The ferry leaves at noon [1]")),
+    ("According to the passage, the ferry leaves at noon.", "the ferry", *["the ferry leaves at noon."] * 2),
+], ids=["citation marks", "no mark at the end", "citation mark at the end", "words that lead a claim"])  # fmt: skip
 def test_marks_and_words_that_lead_a_claim_are_not_read_but_a_full_stop_is(reader, answer, start, sentence, own):
     claim = inputs(reader, answer, answer.index(start), len(answer), premise())
     assert text_of(claim.sentence) == sentence
@@ -94,13 +90,10 @@ def test_long_sentence_is_read_around_the_claim(reader):
     assert own_text(claim) == "ships"
 
 
-@pytest.mark.parametrize(
-    ("of", "read"),
-    [
-        (premise(best=1.0, run=0.9), False), (premise(best=1.0, run=0.5), True), (premise(best=0.6, run=0.9), True),
-        (premise(sentence=None), False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("of", "read"), [
+    (premise(best=1.0, run=0.9), False), (premise(best=1.0, run=0.5), True), (premise(best=0.6, run=0.9), True),
+    (premise(sentence=None), False),
+])  # fmt: skip
 def test_claim_that_a_sentence_has_in_its_order_is_not_read(reader, of, read):
     assert is_read(of) is read
     claim = inputs(reader, ANSWER, 0, ANSWER.index("."), of)

@@ -102,13 +102,10 @@ def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated():
     assert {one.support for one in judged(by_mass, INVENTED).values()} == {Support.NOT_CALIBRATED}
 
 
-@pytest.mark.parametrize(
-    ("balanced", "weak_word", "named"),
-    [
-        pytest.param(0.5, 0.0, True, id="flagged"), pytest.param(0.5, 1.0, False, id="flagged-no-word-suspicious"),
-        pytest.param(0.5, None, False, id="flagged-without-the-level"), pytest.param(0.0, 0.0, False, id="not-flagged"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("balanced", "weak_word", "named"), [
+    pytest.param(0.5, 0.0, True, id="flagged"), pytest.param(0.5, 1.0, False, id="flagged-no-word-suspicious"),
+    pytest.param(0.5, None, False, id="flagged-without-the-level"), pytest.param(0.0, 0.0, False, id="not-flagged"),
+])  # fmt: skip
 def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(tmp_path, balanced, weak_word, *, named):
     shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
     file = tmp_path / "own" / VERDICT_FILE

@@ -27,61 +27,53 @@ def claims(attributor, answer, *passages):
     return [one for one in found if one.is_claim]
 
 
-@pytest.mark.parametrize(
-    ("answer", "passages", "reason", "expected"),
-    [
-        ("The mill has nine floors.", (MILL,), UnsupportedReason.OTHER_VALUE, "four"),
-        ("The inn has nine floors.", ("The inn has 40 beds and four floors.",), UnsupportedReason.OTHER_VALUE, "four"),
-        ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
-        ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
-        ("The mill is open until six on Sundays.", (MILL,), UnsupportedReason.OTHER_TIME, "Fridays"),
-        ("A ticket costs 7.50 euros.", ("A ticket costs 6.50 euros. Line 9 leaves at 8:15 on 4 May.",),
-            UnsupportedReason.OTHER_VALUE, "6.50"),
-        ("The ride takes 35 hours.", ("Line 17: the ride takes 35 minutes and costs $4.",),
-            UnsupportedReason.OTHER_VALUE, "35 minutes"),
-        ("The fee is $50.", ("In Q3 the fee rose by 12% to $40 in 5 shops.",), UnsupportedReason.OTHER_VALUE, "$40"),
-        ("The fine is $150 for a first offence.", ("The fine is $1500 for a first offence.",),
-            UnsupportedReason.OTHER_VALUE, "$1500"),
-        ("The fare is $1800 a year.", ("The fare is $1500 a year.",), UnsupportedReason.OTHER_VALUE, "$1500"),
-        ("The engine weighs 1300.5 kg with oil.", ("The engine weighs 1200.5 kg with oil.",),
-            UnsupportedReason.OTHER_VALUE, "1200.5"),
-        ("The tunnel is __30__ km long.", ("The tunnel is 45 km long and cost 12 million.",),
-            UnsupportedReason.OTHER_VALUE, "45"),
-        ("It opened on **May** 5.", ("It opened on June 9 at 10:30.",), UnsupportedReason.OTHER_TIME, "June 9"),
-        ("The shop closes at 5 PM.", ("The shop closes at 8 PM today.",), UnsupportedReason.OTHER_TIME, "8 PM"),
-        ("The talk is on 23 May.", ("The talk is on Tuesday, 22 May, at 18:30.",),
-            UnsupportedReason.OTHER_TIME, "22 May"),
-        ("The hut closes at the end of July.", ("The hut is open from early May until the end of June.",),
-            UnsupportedReason.OTHER_TIME, "June"),
-        ("It keeps 14300 maps and 212 boxes.", ("It keeps 14,300 maps and 97 boxes.",),
-            UnsupportedReason.OTHER_VALUE, "97"),
-        ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
-        ("Both pay €7.40 (2 × €3.20).", ("Both of the 2 pay 3.20 euros.",), UnsupportedReason.NOT_IN_PASSAGES, None),
-        ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
-        ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans by Dr. Clara Voss.",),
-            UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
-        ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans and 8 kW of power on Mondays.",),
-            UnsupportedReason.NOT_IN_PASSAGES, None),
-        ("The firm of Peter Lang runs the mill.", ("Hewlett-Packard runs the mill at Torrow.",),
-            UnsupportedReason.OTHER_ENTITY, "Hewlett-Packard"),
-        ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
-            UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "passages", "reason", "expected"), [
+    ("The mill has nine floors.", (MILL,), UnsupportedReason.OTHER_VALUE, "four"),
+    ("The inn has nine floors.", ("The inn has 40 beds and four floors.",), UnsupportedReason.OTHER_VALUE, "four"),
+    ("The mill was built in 1931.", (MILL,), UnsupportedReason.OTHER_TIME, "1874"),
+    ("Peter Lang built the mill in 1874.", (MILL,), UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
+    ("The mill is open until six on Sundays.", (MILL,), UnsupportedReason.OTHER_TIME, "Fridays"),
+    ("A ticket costs 7.50 euros.", ("A ticket costs 6.50 euros. Line 9 leaves at 8:15 on 4 May.",),
+        UnsupportedReason.OTHER_VALUE, "6.50"),
+    ("The ride takes 35 hours.", ("Line 17: the ride takes 35 minutes and costs $4.",), UnsupportedReason.OTHER_VALUE,
+        "35 minutes"),
+    ("The fee is $50.", ("In Q3 the fee rose by 12% to $40 in 5 shops.",), UnsupportedReason.OTHER_VALUE, "$40"),
+    ("The fine is $150 for a first offence.", ("The fine is $1500 for a first offence.",),
+        UnsupportedReason.OTHER_VALUE, "$1500"),
+    ("The fare is $1800 a year.", ("The fare is $1500 a year.",), UnsupportedReason.OTHER_VALUE, "$1500"),
+    ("The engine weighs 1300.5 kg with oil.", ("The engine weighs 1200.5 kg with oil.",), UnsupportedReason.OTHER_VALUE,
+        "1200.5"),
+    ("The tunnel is __30__ km long.", ("The tunnel is 45 km long and cost 12 million.",), UnsupportedReason.OTHER_VALUE,
+        "45"),
+    ("It opened on **May** 5.", ("It opened on June 9 at 10:30.",), UnsupportedReason.OTHER_TIME, "June 9"),
+    ("The shop closes at 5 PM.", ("The shop closes at 8 PM today.",), UnsupportedReason.OTHER_TIME, "8 PM"),
+    ("The talk is on 23 May.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "22 May"),
+    ("The hut closes at the end of July.", ("The hut is open from early May until the end of June.",),
+        UnsupportedReason.OTHER_TIME, "June"),
+    ("It keeps 14300 maps and 212 boxes.", ("It keeps 14,300 maps and 97 boxes.",), UnsupportedReason.OTHER_VALUE,
+        "97"),
+    ("The talk is at 6 pm.", ("The talk is on Tuesday, 22 May, at 18:30.",), UnsupportedReason.OTHER_TIME, "18:30"),
+    ("Both pay €7.40 (2 × €3.20).", ("Both of the 2 pay 3.20 euros.",), UnsupportedReason.NOT_IN_PASSAGES, None),
+    ("Guests may bring their dogs.", (MILL,), UnsupportedReason.NOT_IN_PASSAGES, None),
+    ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans by Dr. Clara Voss.",),
+        UnsupportedReason.OTHER_ENTITY, "Clara Voss"),
+    ("It has 16 GB of plans by Peter Lang.", ("It has 16 GB of plans and 8 kW of power on Mondays.",),
+        UnsupportedReason.NOT_IN_PASSAGES, None),
+    ("The firm of Peter Lang runs the mill.", ("Hewlett-Packard runs the mill at Torrow.",),
+        UnsupportedReason.OTHER_ENTITY, "Hewlett-Packard"),
+    ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
+        UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
+])  # fmt: skip
 def test_an_unsupported_claim_says_why_and_what_the_evidence_has(attributor, answer, passages, reason, expected):
     (claim,) = claims(attributor, answer, *passages)
     assert claim.support is Support.UNSUPPORTED
     assert (claim.reason, claim.expected, claim.how) == (reason, expected, None)
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("The mill at Orrin was built in 1931 by Clara Voss.", "1874"),
-        ("The mill at Orrin was built in 1874 by Peter Lang.", "Clara Voss"),
-        ("It has nine floors.", "four"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("The mill at Orrin was built in 1931 by Clara Voss.", "1874"),
+    ("The mill at Orrin was built in 1874 by Peter Lang.", "Clara Voss"), ("It has nine floors.", "four"),
+])  # fmt: skip
 def test_a_value_that_only_another_passage_has_is_no_support(attributor, answer, expected):
     (claim,) = claims(attributor, answer, MILL, INN, *PLANS)
     assert (claim.support, claim.expected) == (Support.UNSUPPORTED, expected)
@@ -159,15 +151,12 @@ def test_a_value_of_another_sentence_is_missing_in_the_premise_but_not_anywhere(
     assert (found["values_window"], found["values_anywhere"]) == (1, 0)
 
 
-@pytest.mark.parametrize(
-    ("answer", "swapped"),
-    [
-        ("The mill at Orrin was built in 1931 by Clara Voss.", (1, 0)),
-        ("The mill at Orrin was built in 1874 by Peter Lang.", (0, 2)), ("It has nine floors.", (1, 0)),
-        ("It has 4 floors.", (0, 0)), ("The mill at Orrin was built by Clara Voss in 1874.", (0, 0)),
-        ("Peter Lang often slept there in 1931.", (0, 0)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "swapped"), [
+    ("The mill at Orrin was built in 1931 by Clara Voss.", (1, 0)),
+    ("The mill at Orrin was built in 1874 by Peter Lang.", (0, 2)), ("It has nine floors.", (1, 0)),
+    ("It has 4 floors.", (0, 0)), ("The mill at Orrin was built by Clara Voss in 1874.", (0, 0)),
+    ("Peter Lang often slept there in 1931.", (0, 0)),
+])  # fmt: skip
 def test_values_are_swapped_where_the_sentence_has_another_in_their_place(answer, swapped):
     found = numbers(answer, MILL, INN)
     assert (found["swapped_numbers"], found["swapped_names"]) == swapped
@@ -180,15 +169,12 @@ WARD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("answer", "is_denied", "opposed"),
-    [
-        ("Flowers are allowed in the ward.", True, 0), ("Flowers are not allowed in the ward.", False, 0),
-        ("Visitors smoke.", True, 0), ("Sales of coffee did not fall by a third.", True, 0),
-        ("Sales of coffee increased by a third.", False, 1), ("Sales of coffee fell by a third.", False, 0),
-        ("Guests leave the ward at ten.", False, 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "is_denied", "opposed"), [
+    ("Flowers are allowed in the ward.", True, 0), ("Flowers are not allowed in the ward.", False, 0),
+    ("Visitors smoke.", True, 0), ("Sales of coffee did not fall by a third.", True, 0),
+    ("Sales of coffee increased by a third.", False, 1), ("Sales of coffee fell by a third.", False, 0),
+    ("Guests leave the ward at ten.", False, 0),
+])  # fmt: skip
 def test_what_is_denied_is_compared_word_by_word(answer, is_denied, opposed):
     found = numbers(answer, WARD)
     assert (found["denied"] > 0, found["opposed"]) == (is_denied, opposed)
@@ -200,16 +186,12 @@ def test_an_opposite_that_is_denied_says_the_same():
     assert (same["denied"], same["opposed"], other["opposed"]) == (0, 0, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "negated"),
-    [
-        ("it is not open on public holidays in may", "open on public holidays"),
-        ("not only guests but members pay", ""), ("nobody pays , members swim", "pays ,"),
-        ("they don't pay because members swim", "pay because"), ("members pay", ""),
-        ("parking is free of charge", "of charge"), ("the swimming is free", ""),
-        ("a non - refundable ticket", "- refundable ticket"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "negated"), [
+    ("it is not open on public holidays in may", "open on public holidays"), ("not only guests but members pay", ""),
+    ("nobody pays , members swim", "pays ,"), ("they don't pay because members swim", "pay because"),
+    ("members pay", ""), ("parking is free of charge", "of charge"), ("the swimming is free", ""),
+    ("a non - refundable ticket", "- refundable ticket"),
+])  # fmt: skip
 def test_a_negation_reaches_three_words_of_content_up_to_a_mark_or_conjunction(text, negated):
     words = text.split()
     assert " ".join(word for word, is_so in zip(words, negated_words(words), strict=True) if is_so) == negated
@@ -265,14 +247,11 @@ def test_sentences_have_their_places_and_fields_of_json_have_none():
     assert len(PassageSentences(record("x", RECORD).passages)) == len(RECORD.split("\n"))
 
 
-@pytest.mark.parametrize(
-    ("answer", "passage", "named"),
-    [
-        ("The mill has nine floors.", MILL, ["nine"]),
-        ("The ride takes 35 hours in all.", "The ride takes 35 minutes in all.", ["35 hours"]),
-        ("The talk is on 23 May.", "The talk is on Tuesday, 22 May, at 18:30.", ["23"]),
-    ],
-)
+@pytest.mark.parametrize(("answer", "passage", "named"), [
+    ("The mill has nine floors.", MILL, ["nine"]),
+    ("The ride takes 35 hours in all.", "The ride takes 35 minutes in all.", ["35 hours"]),
+    ("The talk is on 23 May.", "The talk is on Tuesday, 22 May, at 18:30.", ["23"]),
+])  # fmt: skip
 def test_of_a_claim_that_is_its_premise_with_another_value_only_this_is_named(attributor, answer, passage, named):
     (claim,) = claims(attributor, answer, passage)
     assert [chars.of(answer) for chars in claim.unsupported_words] == named
@@ -281,15 +260,12 @@ def test_of_a_claim_that_is_its_premise_with_another_value_only_this_is_named(at
 KEPT = "Invoices are kept for ten years. Log files are deleted after 14 days. Conversations are kept for two years."
 
 
-@pytest.mark.parametrize(
-    ("answer", "supports"),
-    [
-        ("- **Invoices:** ten years\n- **Log files:** 14 days\n- **Conversations:** two years", [True, True, True]),
-        ("- **Invoices:** two years\n- **Log files:** 14 days", [False, True]),
-        ("- **Invoices:** ten years\n- **Passport scans:** ten years", [True, False]),
-        ("- **Period:** Invoices are kept for ten years.\n- **Extent:** 14 days", [True, True]),
-    ],
-)
+@pytest.mark.parametrize(("answer", "supports"), [
+    ("- **Invoices:** ten years\n- **Log files:** 14 days\n- **Conversations:** two years", [True, True, True]),
+    ("- **Invoices:** two years\n- **Log files:** 14 days", [False, True]),
+    ("- **Invoices:** ten years\n- **Passport scans:** ten years", [True, False]),
+    ("- **Period:** Invoices are kept for ten years.\n- **Extent:** 14 days", [True, True]),
+])  # fmt: skip
 def test_a_bold_label_is_held_against_passages_with_its_claim(attributor, answer, supports):
     found = claims(attributor, answer, KEPT)
     assert [one.support is Support.SUPPORTED for one in found] == supports

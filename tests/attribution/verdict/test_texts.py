@@ -38,23 +38,19 @@ from attribeam.schemas import ClaimKind, Passage, Support
 QUESTION = "Who trimmed the lamp?"
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("Dr. Ines Ray treats children. Mr. Dunn waits.", ["Dr. Ines Ray treats children.", "Mr. Dunn waits."]),
-        ("The host, J. P. Ferrante, sings. It rains.", ["The host, J. P. Ferrante, sings.", "It rains."]),
-        ("The U.S. Army came. It left the U.S. The end.", ["The U.S. Army came.", "It left the U.S.", "The end."]),
-        ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
-        ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
-        ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
-        ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
-        ("Moss Ltd. was fined. So was Reed Ltd. Both paid.",
-            ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."]),
-        ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
-        ("It was fine. it rained.", ["It was fine.", "it rained."]),
-        ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "sentences"), [
+    ("Dr. Ines Ray treats children. Mr. Dunn waits.", ["Dr. Ines Ray treats children.", "Mr. Dunn waits."]),
+    ("The host, J. P. Ferrante, sings. It rains.", ["The host, J. P. Ferrante, sings.", "It rains."]),
+    ("The U.S. Army came. It left the U.S. The end.", ["The U.S. Army came.", "It left the U.S.", "The end."]),
+    ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
+    ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
+    ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
+    ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
+    ("Moss Ltd. was fined. So was Reed Ltd. Both paid.", ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."]),
+    ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
+    ("It was fine. it rained.", ["It was fine.", "it rained."]),
+    ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
+])  # fmt: skip
 def test_no_sentence_ends_at_initials_and_titles(text, sentences):
     assert [one.text for one in read_sentences(text)] == sentences
     passages = PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT))
@@ -71,46 +67,37 @@ def supports(attributor, passage, answer):
 BESIDE = " The mill lies near the river. Dogs are welcome in the yard."
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "The pool opens at 7:00 and closes at 21:00.", "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
-        "The COVID-19 test is free.", "The U.S. branch handles refunds.", "Dr. Moss leads the ward.",
-        "Alarm K-207 means low oil.", "The R&D group has 14 members.", "The e-mail was sent on Tuesday.",
-        "Set LOG_LEVEL to 4.", "Visit www.lantern.example for the map.", "Help is at hand 24/7 for all members.",
-        "The re-election was held in 2018.", "Press Ctrl+D to end the session.", "Run `apt update` in the folder.",
-        "Use C++ for the driver.",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("sentence", [
+    "The pool opens at 7:00 and closes at 21:00.", "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
+    "The COVID-19 test is free.", "The U.S. branch handles refunds.", "Dr. Moss leads the ward.",
+    "Alarm K-207 means low oil.", "The R&D group has 14 members.", "The e-mail was sent on Tuesday.",
+    "Set LOG_LEVEL to 4.", "Visit www.lantern.example for the map.", "Help is at hand 24/7 for all members.",
+    "The re-election was held in 2018.", "Press Ctrl+D to end the session.", "Run `apt update` in the folder.",
+    "Use C++ for the driver.",
+])  # fmt: skip
 def test_copied_sentences_are_supported_whatever_marks_their_words_have(attributor, sentence):
     assert supports(attributor, sentence + BESIDE, sentence) == {Support.SUPPORTED}
 
 
-@pytest.mark.parametrize(
-    ("passage", "answer"),
-    [
-        ("Alarm K-207 means low oil.", "Alarm K-208 means low oil."),
-        ("The pool opens at 7:00.", "The pool opens at 8:00."),
-        ("The COVID-19 test is free.", "The COVID-22 test is free."),
-    ],
-)
+@pytest.mark.parametrize(("passage", "answer"), [
+    ("Alarm K-207 means low oil.", "Alarm K-208 means low oil."),
+    ("The pool opens at 7:00.", "The pool opens at 8:00."),
+    ("The COVID-19 test is free.", "The COVID-22 test is free."),
+])  # fmt: skip
 def test_words_with_marks_that_differ_in_one_part_differ(attributor, passage, answer):
     assert supports(attributor, passage + BESIDE, answer) == {Support.UNSUPPORTED}
 
 
-@pytest.mark.parametrize(
-    ("answer", "passage", "words"),
-    [
-        ("COVID-19 is mild.", "The covid 19 case", ["The", "COVID-19", "case"]),
-        ("The co-founder left.", "Its cofounder and co-founder.", ["Its", "co-founder", "and", "co-founder", "."]),
-        ("COVID-19 and other COVID tests.", "COVID-19 tests", ["COVID-19", "tests", "covid"]),
-        ("The U.S. Army came.", "the U.S. Army", ["the", "U.S.", "Army"]),
-        ("He left at 5 p.m. today.", "at 4 p.m. The end", ["at", "4", "p.m.", ".", "The", "end"]),
-        ("The U.S. Army came.", "US, tell us", ["U.S.", ",", "tell", "us"]),
-        ("Take vitamin A. It helps.", "a vitamin A pill", ["a", "vitamin", "A.", "pill"]),
-        ("It is free.", "The COVID-19 test", ["The", "COVID", "-", "19", "test"]),
-    ],
-)
+@pytest.mark.parametrize(("answer", "passage", "words"), [
+    ("COVID-19 is mild.", "The covid 19 case", ["The", "COVID-19", "case"]),
+    ("The co-founder left.", "Its cofounder and co-founder.", ["Its", "co-founder", "and", "co-founder", "."]),
+    ("COVID-19 and other COVID tests.", "COVID-19 tests", ["COVID-19", "tests", "covid"]),
+    ("The U.S. Army came.", "the U.S. Army", ["the", "U.S.", "Army"]),
+    ("He left at 5 p.m. today.", "at 4 p.m. The end", ["at", "4", "p.m.", ".", "The", "end"]),
+    ("The U.S. Army came.", "US, tell us", ["U.S.", ",", "tell", "us"]),
+    ("Take vitamin A. It helps.", "a vitamin A pill", ["a", "vitamin", "A.", "pill"]),
+    ("It is free.", "The COVID-19 test", ["The", "COVID", "-", "19", "test"]),
+])  # fmt: skip
 def test_passages_are_read_with_the_whole_words_of_the_answer(answer, passage, words):
     assert words_and_marks(passage, words_of(answer).wholes) == words
 
@@ -126,24 +113,20 @@ def test_stems_have_no_diacritics_and_no_marks_but_between_digits(word, other):
     assert stem("Núria’s") == stem("nuria") == "nuria"
 
 
-@pytest.mark.parametrize(
-    ("text", "answer", "seen"),
-    [
-        ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"), ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
-        ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'), ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
-        ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"), ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
-        ("&" + "amp;" * 200_000, "", "&" + "amp;" * 200_000), ("in Gothen-\nburg", "", "in Gothenburg"),
-        ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"), ("INTRO-\nDUCTION", "", "INTRODUCTION"),
-        ("a well-\nknown mill", "It is a well-known mill.", "a well-known mill"),
-        ("a long-\nterm loan", "The loan is long term.", "a long-term loan"),
-        ("by Jean-\nLuc, COVID-\n19", "", "by Jean-Luc, COVID-19"),
-        ("the Stock- holm pier", "A pier in Stockholm.", "the Stockholm pier"),
-        ("pre- and postwar", "It is postwar.", "pre- and postwar"),
-        ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
-        *((one, "It opens at nine.", one)
-            for one in ("It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "answer", "seen"), [
+    ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"), ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
+    ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'), ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
+    ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"), ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
+    ("&" + "amp;" * 200_000, "", "&" + "amp;" * 200_000), ("in Gothen-\nburg", "", "in Gothenburg"),
+    ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"), ("INTRO-\nDUCTION", "", "INTRODUCTION"),
+    ("a well-\nknown mill", "It is a well-known mill.", "a well-known mill"),
+    ("a long-\nterm loan", "The loan is long term.", "a long-term loan"),
+    ("by Jean-\nLuc, COVID-\n19", "", "by Jean-Luc, COVID-19"),
+    ("the Stock- holm pier", "A pier in Stockholm.", "the Stockholm pier"),
+    ("pre- and postwar", "It is postwar.", "pre- and postwar"),
+    ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
+    *((one, "It opens at nine.", one) for one in ("It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n")),
+])  # fmt: skip
 def test_passages_are_read_as_their_reader_sees_them_in_the_same_places(text, answer, seen):
     read = as_seen(text, answer)
     assert len(read) == len(text)
@@ -178,23 +161,17 @@ REVIEW = "\n".join(["They make good tea and wait for you without a clock on the 
 NAMED = json.dumps({"name": "The Copper Kettle", "WiFi": False})
 ASKED = ("", QUESTION, "Write a summary of this business.")
 KINDS = {
-    RowKind.SUMMARY: [
-        *((one, LANTERN) for one in ("", "  \n", "Summarize the article in 100 words.", "please summarise this for me",
-            "Can you sum it up?", "TL;DR", "A short summary of the text", f"{QUESTION} Please write a summary.",
-            "Give me a one-paragraph summary of what the keeper did")),
-        ("", f"Note: {LANTERN}", f"Weather: {LANTERN}"), ("", "height: 12 m", LANTERN, LANTERN), ("", HEADED, HEADED),
-    ],
-    RowKind.QUESTION: [
-        *((one, LANTERN) for one in (QUESTION, "lamp keeper lighthouse", "What does the summary of the ledger say?",
-            "How do I write an abstract?", "What does TL;DR mean?", "Why does fog condense on the lens?",
-            "In 1902 the lamp was lit. Where can I get a summary of its costs?")),
-        (QUESTION, f"Note: {LANTERN}"), (QUESTION, HEADED),
-    ],
-    RowKind.RECORD: [
-        *((one, RECORD) for one in ASKED), *((one, NAMED, "Tea was fine.") for one in ASKED),
+    RowKind.SUMMARY: [*((one, LANTERN) for one in ("", "  \n", "Summarize the article in 100 words.",
+        "please summarise this for me", "Can you sum it up?", "TL;DR", "A short summary of the text",
+        f"{QUESTION} Please write a summary.", "Give me a one-paragraph summary of what the keeper did")),
+        ("", f"Note: {LANTERN}", f"Weather: {LANTERN}"), ("", "height: 12 m", LANTERN, LANTERN), ("", HEADED, HEADED)],
+    RowKind.QUESTION: [*((one, LANTERN) for one in (QUESTION, "lamp keeper lighthouse",
+        "What does the summary of the ledger say?", "How do I write an abstract?", "What does TL;DR mean?",
+        "Why does fog condense on the lens?", "In 1902 the lamp was lit. Where can I get a summary of its costs?")),
+        (QUESTION, f"Note: {LANTERN}"), (QUESTION, HEADED)],
+    RowKind.RECORD: [*((one, RECORD) for one in ASKED), *((one, NAMED, "Tea was fine.") for one in ASKED),
         ("", "height: 12 m", "lamp: oil", "It stands at the end of the pier."),
-        ("", json.dumps({**BUSINESS, "reviews": [{"text": REVIEW}]})),
-    ],
+        ("", json.dumps({**BUSINESS, "reviews": [{"text": REVIEW}]}))],
 }  # fmt: skip
 
 
@@ -264,32 +241,24 @@ def times(answer):
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("The cafe has outdoor seating.", {"outdoor": AGREES, "seating": AGREES}),
-        ("The cafe has no outdoor seating.", {"outdoor": CONFLICTS, "seating": CONFLICTS}),
-        ("The cafe offers takeout.", {"takeout": CONFLICTS}),
-        ("The cafe does not offer takeout, but it has outdoor seating.",
-         {"takeout": AGREES, "outdoor": AGREES, "seating": AGREES}),
-        ("There is live music.", {"music": ABSENT}),
-        ("Guests can park in the garage.", {"garage": CONFLICTS}),
-        ("The tea is good.", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("The cafe has outdoor seating.", {"outdoor": AGREES, "seating": AGREES}),
+    ("The cafe has no outdoor seating.", {"outdoor": CONFLICTS, "seating": CONFLICTS}),
+    ("The cafe offers takeout.", {"takeout": CONFLICTS}),
+    ("The cafe does not offer takeout, but it has outdoor seating.",
+        {"takeout": AGREES, "outdoor": AGREES, "seating": AGREES}),
+    ("There is live music.", {"music": ABSENT}), ("Guests can park in the garage.", {"garage": CONFLICTS}),
+    ("The tea is good.", {}),
+])  # fmt: skip
 def test_what_is_offered_is_compared_with_its_field(answer, expected):
     assert verdicts(answer) == expected
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("It is open from Monday to Tuesday.", AGREES), ("It is open from Monday to Sunday.", CONFLICTS),
-        ("It is open on Wednesday.", CONFLICTS), ("It is closed on Wednesday.", AGREES),
-        ("It is open seven days a week.", CONFLICTS), ("It closes at 5 pm.", AGREES),
-        ("It closes at 7:30 pm.", CONFLICTS),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("It is open from Monday to Tuesday.", AGREES), ("It is open from Monday to Sunday.", CONFLICTS),
+    ("It is open on Wednesday.", CONFLICTS), ("It is closed on Wednesday.", AGREES),
+    ("It is open seven days a week.", CONFLICTS), ("It closes at 5 pm.", AGREES), ("It closes at 7:30 pm.", CONFLICTS),
+])  # fmt: skip
 def test_days_and_times_are_compared_with_opening_hours(answer, expected):
     assert set(times(answer).values()) == {expected}
 
@@ -316,13 +285,10 @@ def test_a_row_of_a_table_is_read_with_the_heads_of_its_columns_and_stands_alone
     assert [sentences.window(index) for index in rows] == [[0, index] for index in rows]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The pier | the bridge | the mill | the inn", "| Basic | $10 |\n| Pro | $25 |",
-        "| Plan | Price |\n|---|---|\n| Basic |\n", "a\tb\tc", "| Plan |\n|---|\n| Basic |",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text", [
+    "The pier | the bridge | the mill | the inn", "| Basic | $10 |\n| Pro | $25 |",
+    "| Plan | Price |\n|---|---|\n| Basic |\n", "a\tb\tc", "| Plan |\n|---|\n| Basic |",
+])  # fmt: skip
 def test_lines_without_heads_for_all_cells_are_read_as_they_are(text):
     assert not any(one.is_row for one in read_sentences(text))
     assert [one.text for one in read_sentences(text)] == [line for line in text.split("\n") if line]

@@ -74,16 +74,13 @@ def found(rows):
     return cross_validated(rows, seed=0, probe_shares=same_share(0.5))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "marked"),
-    [
-        ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
-        ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
-        ("The old mill runs.", "The mill runs.", ["mill"]), ("The mill runs at night.", "The mill runs", ["runs"]),
-        ("The mill runs.", "The mill never runs.", ["never"]), ("The mill runs.", "The mill runs.", []),
-        ("", "Rain.", ["Rain."]), ("Rain.", "", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after", "marked"), [
+    ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
+    ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
+    ("The old mill runs.", "The mill runs.", ["mill"]), ("The mill runs at night.", "The mill runs", ["runs"]),
+    ("The mill runs.", "The mill never runs.", ["never"]), ("The mill runs.", "The mill runs.", []),
+    ("", "Rain.", ["Rain."]), ("Rain.", "", []),
+])  # fmt: skip
 def test_marks_of_an_edit_are_where_the_texts_differ(before, after, marked):
     assert [one.of(after) for one in changes(before, after)] == marked
 
@@ -154,19 +151,15 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, mon
     assert load_verdict_model(tmp_path / "folds").claim_fall > 0
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ("--output o", "--data, --log or both are needed"),
-        ("--data d", "--output, --cross-validate or both are needed"),
-        ("--data d --output o --decoder m", "--decoder and --decoder-layer belong together"),
-        ("--data d --output o --decoder-note n", "--decoder-note is for --decoder"),
-        ("--data d --output o --encoder e", "--wordllama and --encoder need --pages"),
-        ("--data d --output o --pages p", "--pages is for --wordllama or --encoder"),
-        ("--data d --output o --encoder e --pages p --share-words", "--share-words and --encoder exclude each other"),
-        ("--data d --output o --encoder e --pages p", "--encoder should be a folder with a model, e has"),
-    ],
-)
+@pytest.mark.parametrize(("options", "complaint"), [
+    ("--output o", "--data, --log or both are needed"), ("--data d", "--output, --cross-validate or both are needed"),
+    ("--data d --output o --decoder m", "--decoder and --decoder-layer belong together"),
+    ("--data d --output o --decoder-note n", "--decoder-note is for --decoder"),
+    ("--data d --output o --encoder e", "--wordllama and --encoder need --pages"),
+    ("--data d --output o --pages p", "--pages is for --wordllama or --encoder"),
+    ("--data d --output o --encoder e --pages p --share-words", "--share-words and --encoder exclude each other"),
+    ("--data d --output o --encoder e --pages p", "--encoder should be a folder with a model, e has"),
+])  # fmt: skip
 def test_options_that_do_not_belong_together_are_a_usage_error(options, complaint, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["verdict", *options.split()])
