@@ -15,22 +15,11 @@ from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import pack_by_token_budget, pack_end_to_end, run_halving, shared_lengths
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.reduction import (
-    AttentionRule,
-    RowAttention,
-    RowRequest,
-    layer_index,
-    reduce_row,
-    top_columns,
-)
+from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
-from attribeam.evaluation.model_description import (
-    agreement_with_float32,
-    attention_shares,
-    is_exact,
-    top_columns_agreement,
-)
+from attribeam.evaluation import model_description
+from attribeam.evaluation.model_description import agreement_with_float32, attention_shares, is_exact
 from attribeam.schemas import Reason
 from attribeam.schemas.errors import ModelLoadError
 
@@ -244,7 +233,7 @@ rows = st.integers(1, 9).flatmap(
 
 @given(rows, st.integers(1, 12))
 def test_best_columns_come_first_and_ties_go_to_the_lower_column(values, top_k):
-    columns, scores = top_columns(torch.tensor(values), top_k)
+    columns, scores = reduction.top_columns(torch.tensor(values), top_k)
     for row, found, found_scores in zip(values, columns.tolist(), scores.tolist(), strict=True):
         expected = sorted(range(len(row)), key=lambda column: (-row[column], column))[:top_k]
         assert found == expected
@@ -284,8 +273,8 @@ def test_shares_are_those_of_the_whole_attention_matrix(tmp_path, kind):
     request = model.request(row, len(RECORD.passages))
     seen = {}
 
-    def observe(layer_index, attention):
-        seen[layer_index] = attention.similarity(request.query_positions, len(row.token_ids))
+    def observe(layer, attention):
+        seen[layer] = attention.similarity(request.query_positions, len(row.token_ids))
 
     with observing(observe):
         found = attention_shares(model, RECORD)
@@ -321,7 +310,7 @@ def with_columns(*columns):
 def test_agreement_is_the_share_of_tokens_with_the_same_two_best_columns_in_any_order():
     found = [with_columns((4, 7, 1), (2, 3, 9)), with_columns((0, 5, 6))]
     expected = [with_columns((7, 4, 2), (2, 9, 3)), with_columns((0, 5, 8))]
-    assert top_columns_agreement(found, expected) == pytest.approx(2 / 3)
+    assert model_description.top_columns_agreement(found, expected) == pytest.approx(2 / 3)
 
 
 def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_path):
@@ -341,12 +330,18 @@ def test_a_row_is_not_finite_if_one_of_its_slices_is_not(broken, monkeypatch):
     query, key = torch.ones(1, 4, 2), torch.ones(1, 4, 2)
     if broken is not None:
         query[0, broken] = torch.nan
-    attention = RowAttention(query, key, None, AttentionRule(causal=False, reach=None, scaling=1.0))
-    request = RowRequest(torch.arange(3), token_count=4, column_passage=torch.tensor([-1, 0, 1]), passage_count=2)
-    assert bool(reduce_row(attention, request, top_k=2).finite) is (broken is None)
+    attention = reduction.RowAttention(query, key, None, AttentionRule(causal=False, reach=None, scaling=1.0))
+    request = reduction.RowRequest(
+        torch.arange(3), token_count=4, column_passage=torch.tensor([-1, 0, 1]), passage_count=2
+    )
+    assert bool(reduction.reduce_row(attention, request, top_k=2).finite) is (broken is None)
 
 
 def test_layers_that_do_not_know_their_number_are_counted_from_0():
     knows, unnumbered = torch.nn.Identity(), count()
     knows.layer_idx = 7
-    assert [layer_index(one, unnumbered) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [0, 7, 1]
+    assert [reduction.layer_index(one, unnumbered) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [
+        0,
+        7,
+        1,
+    ]

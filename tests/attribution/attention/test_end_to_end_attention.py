@@ -25,16 +25,11 @@ from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.attention.batching import RowLayout
 from attribeam.attribution.attention.end_to_end_attention import (
-    FLASH_ATTN,
-    TORCH_VARLEN,
     EndToEndRows,
-    blocked_attention,
     end_to_end_attention,
     kernel_of,
     row_by_row_attention,
-    runs_blocked,
     runs_varlen,
-    varlen_attention,
 )
 from attribeam.attribution.attention.reduction import AttentionRule, attention_weights, weighted_values
 from attribeam.attribution.models.model_directory import rope_border
@@ -257,7 +252,7 @@ def test_kernels_are_asked_for_the_attention_of_each_row(kernel, rule, shared, h
         assert not runs_varlen(query, value, rule)
         return
     assert runs_varlen(query, value, rule)
-    found = varlen_attention(query, key, value, rows=rows, rule=rule)
+    found = module.varlen_attention(query, key, value, rows=rows, rule=rule)
     torch.testing.assert_close(found, row_by_row_attention(query, key, value, rows=rows, rule=rule))
 
 
@@ -291,13 +286,13 @@ def test_flash_attn_that_cannot_be_used_is_passed_over_and_said(file, content, t
     (tmp_path / file).write_text(content, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "flash_attn", raising=False)
-    assert kernel_of(GPU, torch.bfloat16) == TORCH_VARLEN
+    assert kernel_of(GPU, torch.bfloat16) == module.TORCH_VARLEN
     assert told in caplog.text
 
 
 @pytest.mark.usefixtures("gpu_that_is_not_there", "flash_attn")
 def test_kernels_take_half_precision_only():
-    assert kernel_of(GPU, torch.float16) == FLASH_ATTN
+    assert kernel_of(GPU, torch.float16) == module.FLASH_ATTN
     assert kernel_of(GPU, torch.float32) is None
 
 
@@ -417,7 +412,7 @@ def test_it_is_attention_with_the_weights_written_out(start, queries, reach):
     tokens = start + queries
     query, key = block_states(HEADS, queries), block_states(BLOCK_KEY_HEADS, tokens, seed=1)
     value, rule = block_states(BLOCK_KEY_HEADS, tokens, VALUE_SIZE, seed=2), replace(RULE, reach=reach)
-    found = blocked_attention(query, key, value, start=start, rule=rule)
+    found = module.blocked_attention(query, key, value, start=start, rule=rule)
     expected = exact(query, key, value, start, rule)
     assert found.dtype == torch.bfloat16
     assert found.shape == (queries, HEADS, VALUE_SIZE)
@@ -446,7 +441,7 @@ def test_a_value_that_is_not_finite_is_not_hidden():
     query, key = block_states(HEADS, count), block_states(BLOCK_KEY_HEADS, count, seed=1)
     query[0, 70] = torch.nan
     value = block_states(BLOCK_KEY_HEADS, count, VALUE_SIZE, seed=2)
-    found = blocked_attention(query, key, value, start=0, rule=RULE)
+    found = module.blocked_attention(query, key, value, start=0, rule=RULE)
     assert found[70, 0].isnan().all()
     assert found[:70].isfinite().all()
 
@@ -461,7 +456,7 @@ def test_it_runs_where_torch_has_nothing_faster(monkeypatch, dtype, rule, instru
     monkeypatch.setattr(module, "half_precision_instructions", lambda: {"bfloat16": instructions})
     module._has_avx512_without_amx.cache_clear()
     try:
-        assert runs_blocked(torch.zeros(1, 2, 3, 4, dtype=dtype), rule) is runs
+        assert module.runs_blocked(torch.zeros(1, 2, 3, 4, dtype=dtype), rule) is runs
     finally:
         module._has_avx512_without_amx.cache_clear()
 

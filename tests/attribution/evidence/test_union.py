@@ -171,15 +171,15 @@ WORDS = tuple(CharRange(start, end) for start, end in [(0, 3), (4, 8), (8, 9), (
 SCORES = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.5], [0.125, 0.5], [0.0, 0.25], [0.0, 0.0]], np.float32)
 
 
+def one_token_each(words):
+    starts, ends = (np.array([getattr(word, name) for word in words], np.int32) for name in ("char_start", "char_end"))
+    return WordTokenAlignment(words=words, token_char_start=starts, token_char_end=ends)
+
+
 def context():
     """One token a word, which attends to two passage columns as ``SCORES`` says."""
-    alignment = WordTokenAlignment(
-        words=WORDS,
-        token_char_start=np.array([word.char_start for word in WORDS], np.int32),
-        token_char_end=np.array([word.char_end for word in WORDS], np.int32),
-    )
     scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
-    return SentenceContext([CharRange(0, 9), CharRange(10, 23)], alignment=alignment, scores=scores)
+    return SentenceContext([CharRange(0, 9), CharRange(10, 23)], alignment=one_token_each(WORDS), scores=scores)
 
 
 def added(context, first, end):
@@ -196,11 +196,8 @@ def test_span_has_the_scores_of_its_whole_sentence():
 def test_spans_whose_weights_differ_by_a_factor_share_a_union():
     sentences = 100
     text, parsed = tree(" || ".join(["Dogs/nsubj/2/NOUN bark/root/0/VERB"] * sentences))
-    alignment = WordTokenAlignment(
-        words=parsed.words,
-        token_char_start=np.array([word.char_start for word in parsed.words], np.int32),
-        token_char_end=np.array([word.char_end for word in parsed.words], np.int32),
+    weights = ResponseWeights(alignment=one_token_each(parsed.words), facts=AtomicFacts(parsed)).of_spans(
+        [CharRange(0, len(text))]
     )
-    weights = ResponseWeights(alignment=alignment, facts=AtomicFacts(parsed)).of_spans([CharRange(0, len(text))])
     assert weights.unions.tolist() == [[1] * 2 * sentences]
     assert weights.factors == [2]

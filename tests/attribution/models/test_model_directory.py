@@ -410,13 +410,8 @@ def test_layers_above_are_cut_from_every_list_of_layers():
     assert config.num_hidden_layers == 4
 
 
-ROW = QARecord(
-    record_id="r",
-    question="Who lit </s> it?",
-    passages=(Passage("Ada Thorne <s> lit it. 🙂", "Brigg"), Passage("")),
-    answer="Ada, in 1874.",
-    source=RowSource("log.parquet", 0),
-)
+LIT = (Passage("Ada Thorne <s> lit it. 🙂", "Brigg"), Passage(""))
+ROW = QARecord("r", "Who lit </s> it?", LIT, "Ada, in 1874.", RowSource("log.parquet", 0))
 TEMPLATES = {
     "own": None, "plain": {"question": "Q: {question}\nA: "}, "with BOS": {"preamble": "<s>"},
     "with a special token inside": {"question": "{question}</s>"},

@@ -21,12 +21,7 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models import half_precision_instructions, precision
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.precision import (
-    choose_half_precision,
-    is_faster,
-    keep_weights_as_loaded,
-    quantization_config,
-)
+from attribeam.attribution.models.precision import choose_half_precision, keep_weights_as_loaded, quantization_config
 from attribeam.attribution.models.weight_loading import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError
@@ -91,7 +86,7 @@ def test_the_best_times_of_both_are_compared(monkeypatch, times):
         return seconds[left.dtype] + next(disturbed, 0.0)
 
     monkeypatch.setattr(precision, "_seconds", timed)
-    assert is_faster(torch.bfloat16) is (times[1] < times[0] / 1.5)
+    assert precision.is_faster(torch.bfloat16) is (times[1] < times[0] / 1.5)
 
 
 @pytest.mark.parametrize(("stored", "given"), [

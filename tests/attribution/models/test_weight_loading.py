@@ -29,15 +29,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, modeling_utils
 from attribeam.attribution.models import weight_loading
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import is_above_layer
-from attribeam.attribution.models.weight_loading import (
-    check_fits,
-    depth_matters,
-    drop_unused_weights,
-    keep_freed_memory,
-    load_weights,
-    total_size,
-    weight_groups,
-)
+from attribeam.attribution.models.weight_loading import load_weights, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError
 
@@ -161,7 +153,7 @@ SCALED_BY_DEPTH = {"minicpm3", "albert", "distilbert"}
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_most_models_only_build_their_layers_by_their_number(kind):
-    assert depth_matters(CONFIGS[kind]) is (kind in SCALED_BY_DEPTH)
+    assert weight_loading.depth_matters(CONFIGS[kind]) is (kind in SCALED_BY_DEPTH)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +162,7 @@ def test_most_models_only_build_their_layers_by_their_number(kind):
     ids=lambda c: c.model_type,
 )
 def test_scales_shared_keys_and_last_layers_are_found(config):
-    assert depth_matters(config)
+    assert weight_loading.depth_matters(config)
 
 
 def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path):
@@ -218,7 +210,7 @@ def test_weight_that_is_used_elsewhere_under_another_name_stays():
     shared = torch.nn.Parameter(torch.ones(2))
     model = torch.nn.Module()
     model.layers = torch.nn.ModuleList([_Layer(shared)])
-    with drop_unused_weights(model, 1):
+    with weight_loading.drop_unused_weights(model, 1):
         torch.add(shared, 1)
     assert [name for name, _ in model.named_parameters()] == ["layers.0.shared"]
 
@@ -289,7 +281,9 @@ def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path, monkeypatch
     monkeypatch.setattr(weight_loading, "_CONTROL_GROUP", tmp_path)
     assert weight_loading.free_memory(CPU) is None
     QWEN2_7B.save_pretrained(tmp_path)
-    check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
+    weight_loading.check_fits(
+        read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU
+    )
 
 
 def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path, monkeypatch):
@@ -335,7 +329,7 @@ def thresholds_set(monkeypatch, network):
     glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     monkeypatch.setattr(weight_loading.ctypes, "CDLL", lambda _: glibc)
-    keep_freed_memory(network)
+    weight_loading.keep_freed_memory(network)
     return taken
 
 

@@ -29,14 +29,8 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.verdict.fitted_parts import (
-    AnswerStates,
-    LogisticRegression,
-    StateProbe,
-    mixed,
-    same_share,
-    state_names,
-)
+from attribeam.attribution.verdict import fitted_parts
+from attribeam.attribution.verdict.fitted_parts import StateProbe, same_share
 from attribeam.attribution.verdict.texts import RowKind
 from attribeam.schemas import CharRange, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
@@ -112,11 +106,11 @@ def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(of_reco
     assert probed == pytest.approx(np.clip(by_hand, -7, 7), abs=1e-5)
     assert again.shares == shares
     of_trees = np.array([2.0, -2.0])
-    assert mixed(of_trees, probed, share=again.shares[RowKind.QUESTION]) == pytest.approx(
+    assert fitted_parts.mixed(of_trees, probed, share=again.shares[RowKind.QUESTION]) == pytest.approx(
         0.75 * of_trees + 0.25 * probed
     )
     of_both = (1 - of_records) * of_trees + of_records * probed
-    assert mixed(of_trees, probed, share=again.shares[RowKind.RECORD]) == pytest.approx(of_both)
+    assert fitted_parts.mixed(of_trees, probed, share=again.shares[RowKind.RECORD]) == pytest.approx(of_both)
 
 
 def test_audit_with_a_probe_judges_by_it(decoder, tmp_path):
@@ -162,10 +156,16 @@ def test_long_row_is_read_in_windows_of_whole_passages(decoder):
 
 def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows():
     probe = StateProbe(
-        LAYER, same_share(0.5), {}, LogisticRegression(state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0)
+        LAYER,
+        same_share(0.5),
+        {},
+        fitted_parts.LogisticRegression(fitted_parts.state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0),
     )
     places = (np.array([0, 4]), np.array([3, 7]))
-    windows = [AnswerStates(*places, np.array(one, dtype=np.float32)) for one in ([[1.0], [-2.0]], [[-1.0], [3.0]])]
+    windows = [
+        fitted_parts.AnswerStates(*places, np.array(one, dtype=np.float32))
+        for one in ([[1.0], [-2.0]], [[-1.0], [3.0]])
+    ]
     assert probe.word_log_odds(windows, [CharRange(0, 3), CharRange(4, 7)]) == (-1.0, -2.0)
     assert probe.word_log_odds(windows[:1], [CharRange(0, 3), CharRange(4, 7)]) == (1.0, -2.0)
 
