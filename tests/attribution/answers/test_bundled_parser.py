@@ -121,9 +121,7 @@ FACTS = [
     ("She wrote novels and raised sheep.", "sheep", "and raised sheep"),
     ("Anna and Ben founded the school in 1921.", "Anna", "Anna founded the school in 1921"),
     ("The bridge was built in 1932 and closed in 1988.", "1932", "The bridge was built in 1932"),
-    ("The bridge was built in 1932 and closed in 1988.", "1988", "and closed in 1988"),
     ("The farm grows wheat, barley and oats in the valley.", "barley", "The farm grows barley in the valley"),
-    ("The mill burned down, and the owner moved to Leeds.", "Leeds", "and the owner moved to Leeds"),
     ("The committee met in Bonn, Kiel or Jena.", "Kiel", "The committee met Kiel"),
     ("The flag is red, white and blue.", "flag", "The flag is red"),
     ("The heart is a muscle that pumps blood.", "heart", "The heart is a muscle that pumps blood"),
@@ -131,8 +129,6 @@ FACTS = [
     ("The lake is deep and the river is shallow.", "deep", "The lake is deep"),
     ("The lake is deep and the river is shallow.", "river", "and the river is shallow"),
     ("The soup contains beans, but it is not salty.", "salty", "but it is not salty"),
-    ("Tea and coffee are popular drinks.", "coffee", "and coffee are popular drinks"),
-    ("The first ship was slow, but the second was fast.", "fast", "but the second was fast"),
 ]
 
 
@@ -147,9 +143,8 @@ def facts(answer):
 
 
 @pytest.mark.parametrize("answer", [
-    "Check that the leg measures 75 degrees", "Ensure that the lid is closed", "Locate and select the program",
-    "Benchmark Eatery is a restaurant located in Santa Barbara", "He said that the mill was sold",
-    "This suggests that the tower was built by monks", "The pamphlet spread the idea that the poor were lazy",
+    "Ensure that the lid is closed", "Locate and select the program",
+    "Benchmark Eatery is a restaurant located in Santa Barbara", "This suggests that the tower was built by monks",
     "The step that frees the gas is called venting", "The fee grows with the number of orders they complete",
     "If the lid is open, close it by hand", "Stir the soup until the water boils",
     "To read the data after it is sorted, stored, and packed, send a query",

@@ -485,10 +485,10 @@ def test_a_text_that_goes_by_its_kind_is_silent(clause):
 
 @pytest.mark.parametrize("sentence", [
     "The policy does not cover floods.", "The hotel does not allow dogs.", "The hotel does not say who owns it.",
-    "The leaflet does not recommend alcohol.", "The mayor did not say who would pay.", "The rules do not allow dogs.",
+    "The leaflet does not recommend alcohol.",
     "The mayor does not say who pays.", "The speaker does not mention her age.", "The report did not say who paid.",
     "The editor of the report does not say who paid.", "The warranty does not include the cost of shipping.",
-    "The plan does not include data.", "The book does not include pictures.", "The deal is not stated in the plan.",
+    "The plan does not include data.", "The deal is not stated in the plan.",
     "The Almanac does not say when it rises.", "The pill is not given in the morning.",
 ])  # fmt: skip
 def test_who_does_not_say_something_and_what_does_not_do_something_is_claimed(sentence):
