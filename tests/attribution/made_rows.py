@@ -7,9 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
-from attribeam.schemas import RowFault
+from attribeam.schemas import Passage, QARecord, RowFault, RowSource
 
 Ranges = Sequence[tuple[int, int]]
+
+
+def record(passages: Sequence[str], answer: str, *, question: str = "Who kept the lamp?") -> QARecord:
+    """A row of passages without titles."""
+    return QARecord("r", question, tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
 
 
 def made_row(

@@ -94,10 +94,9 @@ def _trained(tokenizer: Tokenizer) -> Tokenizer:
 
 
 _HOSTILE = (
-    "{text}", "{{ question }}", "{% for p in passages %}", "{# no #}", "{", "}}", "%s", "\\n",
-    "<s>", "</s>", "<|im_start|>", "<|im_end|>", "[INST]", "<pad>", "<unk>", "\ufdd0", "\ufdd01\ufdd1", "\ufdd03\ufdd1",
-    "lamp", " the", "Ada", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "é", "e\u0301", "🦊", "👩🏽‍🚀", "漢字", "שלום",
-    "\u202eabc",
+    "{text}", "{{ question }}", "{% for p in passages %}", "{# no #}", "{", "}}", "%s", "\\n", "<s>", "</s>",
+    "<|im_start|>", "<|im_end|>", "[INST]", "<pad>", "<unk>", "\ufdd0", "\ufdd01\ufdd1", "\ufdd03\ufdd1", "lamp",
+    " the", "Ada", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "é", "e\u0301", "🦊", "👩🏽‍🚀", "漢字", "שלום", "\u202eabc",
 )  # fmt: skip
 hostile_texts = st.lists(st.sampled_from(_HOSTILE) | st.characters(exclude_categories=["Cs"]), max_size=7).map("".join)
 harmless_texts = st.lists(

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
-from tests.attribution.made_rows import full_similarity
+from tests.attribution.made_rows import full_similarity, record
 from tests.attribution.tiny_models import save_tiny_model
 
 from attribeam.attribution.attention import end_to_end_attention as backends
@@ -21,17 +21,12 @@ from attribeam.attribution.attention.end_to_end_attention import (
 from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
-from attribeam.schemas import Passage, QARecord, RowSource
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
 CUDA = torch.device("cuda")
 KINDS = ["llama", "qwen2", "mistral", "gemma2", "gpt_oss", "gpt2", "modernbert", "roberta"]
 EVERYTHING = 10_000
-
-
-def record(passages, answer):
-    return QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
 
 
 ONE = ["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."]
@@ -161,6 +156,4 @@ def test_batch_that_does_not_fit_is_halved_on_the_device(tmp_path):
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     for one, other in zip(found, expected, strict=True):
-        assert isinstance(one, TokenAttribution)
-        assert isinstance(other, TokenAttribution)
         np.testing.assert_allclose(one.passage_mass, other.passage_mass, atol=0.02)

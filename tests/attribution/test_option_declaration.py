@@ -75,18 +75,15 @@ def _parsed(*argv):
     return MethodOptions.from_arguments(parser.parse_args(argv), UNION, MASS)
 
 
-@pytest.mark.parametrize(
-    ("argv", "complaint"),
-    [
-        ("--top-k 0", "argument --top-k: should be a whole number from 1, was: '0'"),
-        ("--top-k two", "argument --top-k: should be a whole number from 1, was: 'two'"),
-        ("--isolation-tau 1.5", "should be a whole number of tokens from 0, or inf, was: '1.5'"),
-        ("--isolation-tau nan", "should be a whole number of tokens from 0, or inf, was: 'nan'"),
-        ("--evidence-window 0", "should be a whole number of tokens from 1, or inf, was: '0'"),
-        ("--sentence-weight inf", "should be a number of at least 0, was: 'inf'"),
-        ("--supported-threshold 2", "should be a number from 0 to 1, was: '2'"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "complaint"), [
+    ("--top-k 0", "argument --top-k: should be a whole number from 1, was: '0'"),
+    ("--top-k two", "argument --top-k: should be a whole number from 1, was: 'two'"),
+    ("--isolation-tau 1.5", "should be a whole number of tokens from 0, or inf, was: '1.5'"),
+    ("--isolation-tau nan", "should be a whole number of tokens from 0, or inf, was: 'nan'"),
+    ("--evidence-window 0", "should be a whole number of tokens from 1, or inf, was: '0'"),
+    ("--sentence-weight inf", "should be a number of at least 0, was: 'inf'"),
+    ("--supported-threshold 2", "should be a number from 0 to 1, was: '2'"),
+])  # fmt: skip
 def test_bad_value_on_the_command_line_says_what_was_expected(argv, complaint, capsys):
     with pytest.raises(SystemExit) as ended:
         _parsed(*argv.split())
@@ -94,18 +91,17 @@ def test_bad_value_on_the_command_line_says_what_was_expected(argv, complaint, c
     assert complaint in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
-        ({"top_k": "3"}, "top_k should be a whole number from 1, was: '3'"),
-        ({"isolation_tau": 1.5}, "isolation_tau should be a whole number of tokens from 0, or inf, was: 1.5"),
-        ({"quantization": "nf5"}, "quantization should be one of 'none', 'nf4', 'int8', was: 'nf5'"),
-        ({"spans": "clauses"}, "spans should be a comma-separated list of given"),
-        ({"model": 3}, "model should be a text, was: 3"),
-        ({"supported_threshold": 0.1, "weak_threshold": 0.4}, "were: 0.4 and 0.1"),
-    ],
-)
+@pytest.mark.parametrize(("given", "complaint"), [
+    ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
+    ({"top_k": "3"}, "top_k should be a whole number from 1, was: '3'"),
+    *(({"evidence_window": one}, "evidence_window should") for one in (0, -1, 2.5, float("nan"))),
+    *(({"sentence_weight": one}, "sentence_weight should") for one in (-0.1, float("inf"), float("nan"))),
+    ({"isolation_tau": 1.5}, "isolation_tau should be a whole number of tokens from 0, or inf, was: 1.5"),
+    ({"quantization": "nf5"}, "quantization should be one of 'none', 'nf4', 'int8', was: 'nf5'"),
+    ({"spans": "clauses"}, "spans should be a comma-separated list of given"),
+    ({"model": 3}, "model should be a text, was: 3"),
+    ({"supported_threshold": 0.1, "weak_threshold": 0.4}, "were: 0.4 and 0.1"),
+])  # fmt: skip
 def test_bad_keyword_is_a_value_error_before_anything_is_loaded(given, complaint):
     with pytest.raises(ValueError, match="should") as caught:
         Attributor.from_pretrained(**given)

@@ -6,48 +6,10 @@ import json
 from pathlib import Path
 
 import torch
+import transformers as hf
+from tests.attribution.made_rows import record
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (
-    AlbertConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForImageTextToText,
-    BertConfig,
-    BertForMaskedLM,
-    BertTokenizer,
-    CLIPVisionConfig,
-    Cohere2Config,
-    DistilBertConfig,
-    FalconH1Config,
-    Gemma2Config,
-    Gemma3Config,
-    Gemma3TextConfig,
-    GPT2Config,
-    GPTNeoXConfig,
-    GptOssConfig,
-    GraniteConfig,
-    Llama4TextConfig,
-    LlamaConfig,
-    LlavaConfig,
-    MiniCPM3Config,
-    Mistral3Config,
-    MistralConfig,
-    ModernBertConfig,
-    Olmo2Config,
-    Phi3Config,
-    PixtralVisionConfig,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2VLConfig,
-    Qwen3Config,
-    Qwen3NextConfig,
-    RobertaConfig,
-    SmolLM3Config,
-)
-
-from attribeam.schemas import Passage, QARecord, RowSource
+from transformers import PreTrainedConfig, PreTrainedModel
 
 SENTENCES = (
     "The lighthouse at Brigg Point was built in 1874 by Ada Thorne.",
@@ -62,49 +24,47 @@ _SHAPE = {
     "num_attention_heads": 4, "max_position_embeddings": 512,
 }  # fmt: skip
 _TOKENS = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
-_LARGE = _SHAPE | _TOKENS
-_GROUPED = _LARGE | {"num_key_value_heads": 2}
-_MIXED = {"sliding_window": WINDOW, "layer_types": [_SLIDING, _FULL, _SLIDING, _FULL]}
+LARGE = _SHAPE | _TOKENS
+GROUPED = LARGE | {"num_key_value_heads": 2}
+MIXED = {"sliding_window": WINDOW, "layer_types": [_SLIDING, _FULL, _SLIDING, _FULL]}
 
 DECODERS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**_GROUPED),
-    "llama4": Llama4TextConfig(**_GROUPED, head_dim=8, attention_chunk_size=WINDOW, layer_types=["chunked_attention",
+    "llama": hf.LlamaConfig(**GROUPED),
+    "llama4": hf.Llama4TextConfig(**GROUPED, head_dim=8, attention_chunk_size=WINDOW, layer_types=["chunked_attention",
         _FULL, "chunked_attention", _FULL], no_rope_layers=[1, 0, 1, 0], moe_layers=[1, 3], num_local_experts=2,
         intermediate_size_mlp=48),
-    "qwen2": Qwen2Config(**_GROUPED), "qwen3": Qwen3Config(**_GROUPED, head_dim=8),
-    "mistral": MistralConfig(**_GROUPED, sliding_window=WINDOW),
-    "gemma2": Gemma2Config(**_GROUPED, **_MIXED, head_dim=8, query_pre_attn_scalar=5, attn_logit_softcapping=3.0),
-    "gemma3": Gemma3TextConfig(**_GROUPED, **_MIXED, head_dim=8, query_pre_attn_scalar=5),
-    "phi3": Phi3Config(**_GROUPED),
-    "minicpm3": MiniCPM3Config(**_LARGE, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8,
+    "qwen2": hf.Qwen2Config(**GROUPED), "qwen3": hf.Qwen3Config(**GROUPED, head_dim=8),
+    "mistral": hf.MistralConfig(**GROUPED, sliding_window=WINDOW),
+    "gemma2": hf.Gemma2Config(**GROUPED, **MIXED, head_dim=8, query_pre_attn_scalar=5, attn_logit_softcapping=3.0),
+    "gemma3": hf.Gemma3TextConfig(**GROUPED, **MIXED, head_dim=8, query_pre_attn_scalar=5),
+    "phi3": hf.Phi3Config(**GROUPED),
+    "minicpm3": hf.MiniCPM3Config(**LARGE, num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8,
         qk_nope_head_dim=8, v_head_dim=8),
-    "granite": GraniteConfig(**_GROUPED, attention_multiplier=0.5, embedding_multiplier=3.0, residual_multiplier=0.5),
-    "olmo2": Olmo2Config(**_GROUPED), "smollm3": SmolLM3Config(**_GROUPED, no_rope_layers=[1, 0, 1, 0]),
-    "cohere2": Cohere2Config(**_GROUPED, **_MIXED),
-    "gpt_oss": GptOssConfig(**_GROUPED, **_MIXED, head_dim=8, num_local_experts=4, num_experts_per_tok=2),
-    "gpt_neox": GPTNeoXConfig(**_LARGE),
-    "gpt2": GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512, **_TOKENS),
-    "gpt2_scaled": GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512,
+    "granite": hf.GraniteConfig(**GROUPED, attention_multiplier=0.5, embedding_multiplier=3, residual_multiplier=0.5),
+    "olmo2": hf.Olmo2Config(**GROUPED), "smollm3": hf.SmolLM3Config(**GROUPED, no_rope_layers=[1, 0, 1, 0]),
+    "cohere2": hf.Cohere2Config(**GROUPED, **MIXED),
+    "gpt_oss": hf.GptOssConfig(**GROUPED, **MIXED, head_dim=8, num_local_experts=4, num_experts_per_tok=2),
+    "gpt_neox": hf.GPTNeoXConfig(**LARGE),
+    "gpt2": hf.GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512, **_TOKENS),
+    "gpt2_scaled": hf.GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=4, n_head=4, n_positions=512,
         scale_attn_by_inverse_layer_idx=True, **_TOKENS),
-    "qwen3_next": Qwen3NextConfig(**_GROUPED, head_dim=8, layer_types=[_LINEAR, _LINEAR, _LINEAR, _FULL],
+    "qwen3_next": hf.Qwen3NextConfig(**GROUPED, head_dim=8, layer_types=[_LINEAR, _LINEAR, _LINEAR, _FULL],
         linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=8, linear_value_head_dim=8, num_experts=4,
         num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=16),
-    "falcon_h1": FalconH1Config(**_GROUPED, head_dim=8, mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8,
+    "falcon_h1": hf.FalconH1Config(**GROUPED, head_dim=8, mamba_d_ssm=32, mamba_n_heads=4, mamba_d_head=8,
         mamba_d_state=8, mamba_n_groups=1, mamba_chunk_size=16),
 }  # fmt: skip
 """One causal model an architecture; the windows are shorter than the tests' rows."""
 
 ENCODERS: dict[str, PreTrainedConfig] = {
-    "modernbert": ModernBertConfig(
-        **_LARGE, cls_token_id=0, sep_token_id=1, layer_types=_MIXED["layer_types"], local_attention=2 * WINDOW
-    ),
-    "bert": BertConfig(**_LARGE),
-    "roberta": RobertaConfig(**_LARGE | {"max_position_embeddings": 514, "eos_token_id": 2, "pad_token_id": 1}),
-    "distilbert": DistilBertConfig(
-        vocab_size=VOCABULARY_SIZE, dim=32, hidden_dim=48, n_layers=4, n_heads=4, pad_token_id=2
-    ),
-    "albert": AlbertConfig(**_LARGE, embedding_size=16),
-}
+    "modernbert": hf.ModernBertConfig(**LARGE, cls_token_id=0, sep_token_id=1, layer_types=MIXED["layer_types"],
+        local_attention=2 * WINDOW),
+    "bert": hf.BertConfig(**LARGE),
+    "roberta": hf.RobertaConfig(**LARGE | {"max_position_embeddings": 514, "eos_token_id": 2, "pad_token_id": 1}),
+    "distilbert": hf.DistilBertConfig(vocab_size=VOCABULARY_SIZE, dim=32, hidden_dim=48, n_layers=4, n_heads=4,
+        pad_token_id=2),
+    "albert": hf.AlbertConfig(**LARGE, embedding_size=16),
+}  # fmt: skip
 """One bidirectional model an architecture."""
 
 CONFIGS = DECODERS | ENCODERS
@@ -126,7 +86,7 @@ def tiny_tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def tiny_wordpiece() -> BertTokenizer:
+def tiny_wordpiece() -> hf.BertTokenizer:
     """BERT's own tokenizer, [CLS] in front and [SEP] behind, of the words of a few sentences and single characters."""
     characters = "abcdefghijklmnopqrstuvwxyz0123456789"
     pieces = [
@@ -134,13 +94,13 @@ def tiny_wordpiece() -> BertTokenizer:
         *(".", ",", ":", "?", *characters, *(f"##{one}" for one in characters)),
         *sorted({word.strip(".,:?").lower() for sentence in SENTENCES for word in sentence.split()} - {*characters}),
     ]
-    return BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
+    return hf.BertTokenizer(vocab={piece: index for index, piece in enumerate(pieces)})
 
 
 def tiny_model(config: PreTrainedConfig, *, scale: float = 0.3, causal: bool = True) -> PreTrainedModel:
     """A model with weights of one seed, of a ``scale`` at which attention is not flat; norms and biases are uneven."""
     torch.manual_seed(7)
-    model = (AutoModelForCausalLM if causal else AutoModel).from_config(config)
+    model = (hf.AutoModelForCausalLM if causal else hf.AutoModel).from_config(config)
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn_like(parameter)
@@ -151,6 +111,13 @@ def tiny_model(config: PreTrainedConfig, *, scale: float = 0.3, causal: bool = T
     return model
 
 
+def save_model_of(directory: Path, config: PreTrainedConfig, *, scale: float = 0.3, causal: bool = True) -> Path:
+    """Write a model of this config with the tiny tokenizer."""
+    tiny_model(config, scale=scale, causal=causal).save_pretrained(directory)
+    save_tiny_tokenizer(directory)
+    return directory
+
+
 def edit_json(file: Path, **changes: object) -> None:
     """Give members of a file's JSON object other values."""
     values = json.loads(file.read_text(encoding="utf-8"))
@@ -159,21 +126,17 @@ def edit_json(file: Path, **changes: object) -> None:
 
 def save_tiny_model(directory: Path, kind: str = "llama", *, scale: float = 0.3) -> Path:
     """Write model, config and tokenizer of ``CONFIGS[kind]``."""
-    model = tiny_model(CONFIGS[kind], scale=scale, causal=kind in DECODERS)
-    model.save_pretrained(directory)
+    save_model_of(directory, CONFIGS[kind], scale=scale, causal=kind in DECODERS)
     if kind == "bert":
         tiny_wordpiece().save_pretrained(directory)
-    else:
-        save_tiny_tokenizer(directory)
     return directory
 
 
 def save_tiny_encoder(directory: Path, *, layer_types: list[str], softmax_over: str = "visible") -> Path:
     """A ModernBERT of these layers, with an ``attribution_config.json`` that takes the last one's own attention."""
-    shape = _LARGE | {"num_hidden_layers": len(layer_types)}
-    config = ModernBertConfig(**shape, cls_token_id=0, sep_token_id=1, layer_types=layer_types, local_attention=16)
-    tiny_model(config, causal=False).save_pretrained(directory)
-    save_tiny_tokenizer(directory)
+    shape = LARGE | {"num_hidden_layers": len(layer_types)}
+    config = hf.ModernBertConfig(**shape, cls_token_id=0, sep_token_id=1, layer_types=layer_types, local_attention=16)
+    save_model_of(directory, config, causal=False)
     settings = {"layer": len(layer_types), "query_position": "self", "softmax_over": softmax_over}
     (directory / "attribution_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return directory
@@ -183,8 +146,7 @@ def save_tiny_bert(directory: Path) -> Path:
     """A masked language model, which transformers can load as a causal one though it sees later tokens."""
     save_tiny_model(directory)
     torch.manual_seed(3)
-    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    bert = BertForMaskedLM(BertConfig(vocab_size=VOCABULARY_SIZE, max_position_embeddings=512, **shape))
+    bert = hf.BertForMaskedLM(hf.BertConfig(**_SHAPE | {"num_hidden_layers": 2}))
     with torch.no_grad():
         for parameter in bert.parameters():
             if parameter.dim() > 1:
@@ -195,25 +157,18 @@ def save_tiny_bert(directory: Path) -> Path:
 
 def save_tiny_tokenizer(directory: Path) -> None:
     """Write ``tiny_tokenizer`` beside a model."""
-    fast = PreTrainedTokenizerFast(
+    fast = hf.PreTrainedTokenizerFast(
         tokenizer_object=tiny_tokenizer(), bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     )
     fast.save_pretrained(directory)
 
 
-RECORD = QARecord(
-    "r",
-    "Who built the lighthouse?",
-    (Passage(text="The keeper lived in the tower."), Passage(text="Ada Thorne built it in 1874.")),
+RECORD = record(
+    ["The keeper lived in the tower.", "Ada Thorne built it in 1874."],
     "Ada Thorne built it.",
-    RowSource("log.parquet", 0),
+    question="Who built the lighthouse?",
 )
-
-
-_TEXT = {
-    "vocab_size": VOCABULARY_SIZE, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512,
-}  # fmt: skip
+_TEXT = _SHAPE | {"num_key_value_heads": 2}
 _IMAGE = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28,
     "patch_size": 14,
@@ -222,12 +177,12 @@ _SECTIONS = {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1
 _KINDS = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
 
 NESTED: dict[str, PreTrainedConfig] = {
-    "gemma3": Gemma3Config(text_config=_TEXT | {"head_dim": 8, "layer_types": _KINDS, "sliding_window": 24},
+    "gemma3": hf.Gemma3Config(text_config=_TEXT | {"head_dim": 8, "layer_types": _KINDS, "sliding_window": 24},
         vision_config=_IMAGE, mm_tokens_per_image=4),
-    "llava": LlavaConfig(text_config=LlamaConfig(**_TEXT), vision_config=CLIPVisionConfig(**_IMAGE)),
-    "mistral3": Mistral3Config(text_config=MistralConfig(**_TEXT, sliding_window=None),
-        vision_config=PixtralVisionConfig(**_IMAGE)),
-    "qwen2_vl": Qwen2VLConfig(text_config=_TEXT | {"rope_parameters": _SECTIONS}, vision_config={"depth": 2,
+    "llava": hf.LlavaConfig(text_config=hf.LlamaConfig(**_TEXT), vision_config=hf.CLIPVisionConfig(**_IMAGE)),
+    "mistral3": hf.Mistral3Config(text_config=hf.MistralConfig(**_TEXT, sliding_window=None),
+        vision_config=hf.PixtralVisionConfig(**_IMAGE)),
+    "qwen2_vl": hf.Qwen2VLConfig(text_config=_TEXT | {"rope_parameters": _SECTIONS}, vision_config={"depth": 2,
         "embed_dim": 16, "hidden_size": 32, "num_heads": 2}),
 }  # fmt: skip
 
@@ -235,7 +190,7 @@ NESTED: dict[str, PreTrainedConfig] = {
 def save_nested_model(directory: Path, kind: str) -> PreTrainedModel:
     """Write weights of one seed, config and tokenizer; returns the whole model, with attention that can be read."""
     torch.manual_seed(7)
-    model = AutoModelForImageTextToText.from_config(NESTED[kind], attn_implementation="eager")
+    model = hf.AutoModelForImageTextToText.from_config(NESTED[kind], attn_implementation="eager")
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "norm" not in name:

@@ -6,24 +6,11 @@ import json
 from pathlib import Path
 
 import torch
+import transformers as hf
 from safetensors.torch import load_file, save_file
 from tests.attribution.tiny_models import SENTENCES
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    DebertaV2Config,
-    DebertaV2ForSequenceClassification,
-    ModernBertConfig,
-    ModernBertForTokenClassification,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaForSequenceClassification,
-    T5Config,
-    T5ForConditionalGeneration,
-    T5ForTokenClassification,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WORDS = 400
 _SHAPE = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -44,21 +31,25 @@ def save_verifier(folder: Path, kind: str, *, positions: int = 512) -> Path:
         return _save_hhem(folder, tokens, ids)
     network: PreTrainedModel
     if kind == "lettucedetect":
-        network = ModernBertForTokenClassification(
-            ModernBertConfig(**shape, num_labels=2, bos_token_id=3, cls_token_id=3, sep_token_id=4, local_attention=16)
+        network = hf.ModernBertForTokenClassification(
+            hf.ModernBertConfig(
+                **shape, num_labels=2, bos_token_id=3, cls_token_id=3, sep_token_id=4, local_attention=16
+            )
         )
     elif kind == "MiniCheck-Flan-T5":
-        network = T5ForConditionalGeneration(T5Config(vocab_size=WORDS, **_T5, **ids))
+        network = hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=WORDS, **_T5, **ids))
     elif kind == "MiniCheck-RoBERTa":
-        network = RobertaForSequenceClassification(
-            RobertaConfig(**{**shape, "max_position_embeddings": positions + 2}, type_vocab_size=1, num_labels=2)
+        network = hf.RobertaForSequenceClassification(
+            hf.RobertaConfig(**{**shape, "max_position_embeddings": positions + 2}, type_vocab_size=1, num_labels=2)
         )
     elif kind == "FactCG-DeBERTa":
-        network = DebertaV2ForSequenceClassification(
-            DebertaV2Config(**shape, num_labels=2, relative_attention=True, pos_att_type="p2c|c2p", type_vocab_size=0)
+        network = hf.DebertaV2ForSequenceClassification(
+            hf.DebertaV2Config(
+                **shape, num_labels=2, relative_attention=True, pos_att_type="p2c|c2p", type_vocab_size=0
+            )
         )
     else:
-        network = BertForSequenceClassification(BertConfig(**shape, id2label=NLI, num_labels=3))
+        network = hf.BertForSequenceClassification(hf.BertConfig(**shape, id2label=NLI, num_labels=3))
     return _save(_spread(network), tokens, place)
 
 
@@ -72,10 +63,10 @@ def save_nli(network: PreTrainedModel, place: Path, **tokenizer: object) -> Path
 
 def _save_hhem(folder: Path, tokens: PreTrainedTokenizerFast, ids: dict[str, int]) -> Path:
     """As HHEM 2.1 is stored: a config of its own kind, weights below "t5", and the tokenizer in its foundation."""
-    config = T5Config(vocab_size=WORDS, **_T5, **ids)
-    _save(_spread(T5ForConditionalGeneration(config)), tokens, folder / "foundation")
+    config = hf.T5Config(vocab_size=WORDS, **_T5, **ids)
+    _save(_spread(hf.T5ForConditionalGeneration(config)), tokens, folder / "foundation")
     config.num_labels = 2
-    place = _save(_spread(T5ForTokenClassification(config)), tokens, folder / "hhem")
+    place = _save(_spread(hf.T5ForTokenClassification(config)), tokens, folder / "hhem")
     weights = load_file(place / "model.safetensors")
     save_file({f"t5.{name}": value for name, value in weights.items()}, place / "model.safetensors", {"format": "pt"})
     for file in ("tokenizer.json", "tokenizer_config.json"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.attribution.made_rows import record
 from tests.attribution.methods.hand_parser import ANSWER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.dataset_rows import write_rows
@@ -13,22 +14,18 @@ from transformers import AutoModel, AutoModelForCausalLM
 
 from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.rows import TokenAttribution
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.logs.columns import LogOptions
-from attribeam.schemas import Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
 from lab.benchmarks import attribution_latency, attribution_memory, attribution_profile, model_workers, peers
 from lab.benchmarks.gpu_report import PARTS, Target, sizes_for
 from lab.benchmarks.latency_methods import EagerPass, TwoStage
-from lab.benchmarks.support_check import SpanTruth, load_support_rows, main
+from lab.benchmarks.support_check import load_support_rows, main
 
 PARSERS = {
-    "attribution_latency": attribution_latency._parser,
-    "attribution_memory": attribution_memory._parser,
-    "attribution_profile": attribution_profile._parser,
-    "model_workers": model_workers._parser,
-}
+    "attribution_latency": attribution_latency._parser, "attribution_memory": attribution_memory._parser,
+    "attribution_profile": attribution_profile._parser, "model_workers": model_workers._parser,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:1"])
@@ -58,12 +55,9 @@ def test_no_verdict_is_fitted_to_an_answer_of_it(dataset):
 
 
 RECORDS = [
-    QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
-    for passages, answer in [
-        (["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
-        (["A short one."], "Yes."),
-        (["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower."),
-    ]
+    record(["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
+    record(["A short one."], "Yes."),
+    record(["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower."),
 ]
 
 
@@ -83,7 +77,6 @@ def test_all_implementations_give_the_same_attributions(tmp_path, kind, together
     else:
         found = [theirs.attribute([row], [count], top_k=2)[0] for row, count in zip(rows, counts, strict=True)]
     for one, own in zip(found, expected, strict=True):
-        assert isinstance(own, TokenAttribution)
         np.testing.assert_array_equal(one.top_columns, own.top_columns)
         np.testing.assert_allclose(one.top_scores, own.top_scores, atol=1e-5)
         np.testing.assert_allclose(one.passage_mass, own.passage_mass, atol=1e-5)
@@ -127,9 +120,6 @@ def data(tmp_path):
     return write_rows(tmp_path / "rows.jsonl", [row("one", PASSAGES), row("empty", empty), row("two", PASSAGES[::-1])])
 
 
-RIGHT, WRONG = SpanTruth.SUPPORTED, SpanTruth.WRONG_NUMBER
-
-
 def support_row(*spans, answer="The bell rang and the bell fell."):
     passages = [{"passage_id": "a", "title": None, "text": "A bell fell."}]
     return {"record_id": "r", "question": "What fell?", "passages": passages, "answer": answer, "spans": list(spans)}
@@ -143,18 +133,15 @@ def load(tmp_path, *spans):
     return load_support_rows(write_rows(tmp_path / "rows.jsonl", [support_row(*spans)]))
 
 
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
-        (span(""), "field 'text' should be part"),
-        (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
-        (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
-        (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
-        (span("rang", kind="wrong name"), "field 'supported' should be false for kind 'wrong name'"),
-        ({"text": "rang", "kind": "supported"}, "field 'supported' should be true or false, is missing"),
-    ],
-)
+@pytest.mark.parametrize(("broken", "message"), [
+    (span("gong"), r"rows\.jsonl, line 1, spans\[0\]: field 'text' should be part of the row's answer"),
+    (span(""), "field 'text' should be part"),
+    (span("bell"), "field 'text' occurs 2 times in the answer; 'occurrence' should say"),
+    (span("bell", occurrence=3), r"field 'occurrence' should be from 1 to 2, was: 3"),
+    (span("rang", kind="wrong colour"), "field 'kind' should be one of"),
+    (span("rang", kind="wrong name"), "field 'supported' should be false for kind 'wrong name'"),
+    ({"text": "rang", "kind": "supported"}, "field 'supported' should be true or false, is missing"),
+])  # fmt: skip
 def test_broken_span_is_an_error_that_names_row_and_field(tmp_path, broken, message):
     with pytest.raises(DataError, match=message):
         load(tmp_path, broken)

@@ -207,14 +207,11 @@ def saved_pipeline(tmp_path):
     return Path(shutil.copytree(BUNDLED_PARSER, tmp_path / "own_parser"))
 
 
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("meta.json", b"[]"), ("meta.json", b"[" * 100_000), ("config.cfg", b"[nlp"),
-        ("config.cfg", b'[nlp]\nlang = "en"\n[nlp.before_creation]\n@callbacks = "no.such.callback"\n'),
-        ("parser/model", b"\0garbage"), ("tokenizer", b"zz"), ("config.cfg", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("file", "content"), [
+    ("meta.json", b"[]"), ("meta.json", b"[" * 100_000), ("config.cfg", b"[nlp"),
+    ("config.cfg", b'[nlp]\nlang = "en"\n[nlp.before_creation]\n@callbacks = "no.such.callback"\n'),
+    ("parser/model", b"\0garbage"), ("tokenizer", b"zz"), ("config.cfg", None),
+])  # fmt: skip
 def test_broken_directory_is_an_error_that_names_it_and_the_way_out(saved_pipeline, file, content):
     (saved_pipeline / file).unlink() if content is None else (saved_pipeline / file).write_bytes(content)
     named = r"own_parser.* fails with \w+: .*; save it again .* another with --parser"

@@ -7,9 +7,7 @@ from attribeam.attribution.answers.atomic_facts import AtomicFacts, find_coordin
 from attribeam.attribution.answers.parsed_answer import (
     SPACY_CHINESE,
     UNIVERSAL_CHINESE,
-    closing_marks,
     scheme_of_labels,
-    sentence_ends,
 )
 from attribeam.attribution.answers.target_spans import fact_ranges, mention_ranges
 from attribeam.attribution.answers.unmatched_values import ValueMatcher
@@ -35,23 +33,6 @@ def listing_of_the_paper(dep_head, dep_label):
     return coordinations
 
 
-def test_coordinations_of_the_worked_example_are_the_listings():
-    _, parsed = tree(COMPANY_UNIVERSAL)
-    heads, labels = list(parsed.dependency_heads), list(parsed.dependency_labels)
-    assert list(find_coordinations(heads, labels)) == listing_of_the_paper(heads, labels) == [(5, 9), (11, 13)]
-
-
-def test_sister_with_the_leaders_label_is_a_component_before_a_conjunct():
-    heads, labels = [1, 1, 1, 2, 2], ["nsubj", "root", "obj", "obj", "conj"]
-    assert list(find_coordinations(heads, labels)) == listing_of_the_paper(heads, labels) == [(2, 3, 4)]
-
-
-def test_nested_complement_without_a_conjunct_breaks_the_papers_equation():
-    heads, labels = [0, 0, 1, 2], ["root", "obj", "nmod", "nmod"]
-    assert listing_of_the_paper(heads, labels) == [(2, 3)]
-    assert find_coordinations(heads, labels) == ()
-
-
 ROLES = (
     "She/nsubj/2/PRON studies/root/0/VERB the/det/4/DET history/obj/2/NOUN of/case/6/ADP roles/nmod/4/NOUN "
     "and/cc/8/CCONJ applications/conj/6/NOUN of/case/10/ADP informatics/nmod/6/NOUN in/case/12/ADP "
@@ -59,29 +40,34 @@ ROLES = (
 )
 
 
-def test_child_of_the_leaders_label_after_its_conjunct_is_no_component_and_undoes_no_structure():
-    _, parsed = tree(ROLES)
-    assert find_coordinations(parsed.dependency_heads, parsed.dependency_labels) == ((5, 7),)
-
-
-def test_component_leads_no_structure_of_its_own():
-    assert find_coordinations([0, 0, 1, 2], ["root", "obj", "conj", "conj"]) == ((1, 2),)
-
-
-def test_conjunct_before_its_leader_is_no_component():
-    assert find_coordinations([1, 1], ["conj", "root"]) == ()
+_, COMPANY = tree(COMPANY_UNIVERSAL)
+_, ROLES_PARSED = tree(ROLES)
 
 
 @pytest.mark.parametrize(
-    ("heads", "structures", "predicate", "reformed"),
+    ("heads", "labels", "found", "listed"),
     [
-        pytest.param([1, 1, 1, 2], [(2, 3)], 1, [1, 1, 1, 1], id="component gets the head of its leader"),
-        # leaders child before the first other component stays
-        ([0, 0, 1, 1, 1], [(1, 3)], 0, [0, 0, 1, 0, 0]),
-        pytest.param([0, 0, 0, 1], [(1, 3)], 1, [0, 1, 0, 1], id="structure led by the predicate stays below it"),
-        pytest.param([0, 0, 1, 1, 3], [(3, 4), (1, 2)], 0, [0, 0, 0, 0, 0], id="nested leader passes its new head on"),
+        (COMPANY.dependency_heads, COMPANY.dependency_labels, [(5, 9), (11, 13)], None),
+        ([1, 1, 1, 2, 2], ["nsubj", "root", "obj", "obj", "conj"], [(2, 3, 4)], None),
+        ([0, 0, 1, 2], ["root", "obj", "nmod", "nmod"], [], [(2, 3)]),
+        (ROLES_PARSED.dependency_heads, ROLES_PARSED.dependency_labels, [(5, 7)], [(5, 7, 9)]),
+        ([0, 0, 1, 2], ["root", "obj", "conj", "conj"], [(1, 2)], None), ([1, 1], ["conj", "root"], [], []),
     ],
-)
+    ids=["worked example", "sister before a conjunct", "nested complement without a conjunct",
+        "child of the leader's label after its conjunct", "component leads no structure", "conjunct before its leader"],
+)  # fmt: skip
+def test_coordinations_are_those_of_the_listing_where_there_is_a_conjunct(heads, labels, found, listed):
+    assert list(find_coordinations(heads, labels)) == found
+    assert listing_of_the_paper(heads, labels) == (found if listed is None else listed)
+
+
+@pytest.mark.parametrize(("heads", "structures", "predicate", "reformed"), [
+    pytest.param([1, 1, 1, 2], [(2, 3)], 1, [1, 1, 1, 1], id="component gets the head of its leader"),
+    # leaders child before the first other component stays
+    ([0, 0, 1, 1, 1], [(1, 3)], 0, [0, 0, 1, 0, 0]),
+    pytest.param([0, 0, 0, 1], [(1, 3)], 1, [0, 1, 0, 1], id="structure led by the predicate stays below it"),
+    pytest.param([0, 0, 1, 1, 3], [(3, 4), (1, 2)], 0, [0, 0, 0, 0, 0], id="nested leader passes its new head on"),
+])  # fmt: skip
 def test_tree_is_reformed(heads, structures, predicate, reformed):
     assert reform_tree(heads, structures, predicate=predicate) == reformed
 
@@ -95,10 +81,8 @@ THREE_ON_THE_FIRST = (
     "and/cc/8/CCONJ plums/conj/3/NOUN here/advmod/2/ADV ~./punct/2/PUNCT"
 )
 THREE_FACTS = {
-    "apples": "Ada sells apples here",
-    "green": "Ada sells green pears here",
-    "plums": "Ada sells and plums here",
-}
+    "apples": "Ada sells apples here", "green": "Ada sells green pears here", "plums": "Ada sells and plums here",
+}  # fmt: skip
 FACTS = {
     "child after the conjuncts is shared by both": (ROLES,
         {"roles": "She studies the history of roles of informatics in medicine",
@@ -195,19 +179,13 @@ CHINESE_FACTS = {  # by Universal Dependencies, and by spaCy's labels
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("scheme", "notation", "facts"),
-    [
-        *(pytest.param("universal", *case, id=name) for name, case in FACTS.items()),
-        *(pytest.param("spacy-english", *case, id=f"spaCy: {name}") for name, case in SPACY_FACTS.items()),
-        *(
-            pytest.param(f"{kind}-chinese", without_blanks(notation), facts, id=f"{kind} Chinese: {name}")
-            for name, (*notations, facts) in CHINESE_FACTS.items()
-            for kind, notation in zip(("universal", "spacy"), notations, strict=True)
-            if notation is not None
-        ),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "notation", "facts"), [
+    *(pytest.param("universal", *case, id=name) for name, case in FACTS.items()),
+    *(pytest.param("spacy-english", *case, id=f"spaCy: {name}") for name, case in SPACY_FACTS.items()),
+    *(pytest.param(f"{kind}-chinese", without_blanks(notation), facts, id=f"{kind} Chinese: {name}") for name,
+        (*notations, facts) in CHINESE_FACTS.items() for kind,
+        notation in zip(("universal", "spacy"), notations, strict=True) if notation is not None),
+])  # fmt: skip
 def test_fact_of_a_word(scheme, notation, facts):
     text, parsed = tree(notation, label_scheme=scheme)
     atomic = AtomicFacts(parsed)
@@ -265,16 +243,12 @@ def test_facts_are_the_clauses():
 YEAR = universal("灯塔/nsubj/2/NOUN 建/root/0/VERB 于/mark/2/ADP 1874/nummod/5/NUM 年/obl/2/PART 。/punct/2/PUNCT")
 
 
-@pytest.mark.parametrize(
-    ("parse", "mentions"),
-    [
-        (universal("岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN "
-            "。/punct/3/PUNCT"), ["岛", "三座灯塔"]),
-        (YEAR, ["灯塔", "1874年"]),
-        (universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT"), ["科学家"]),
-    ],
-    ids=["number and measure word", "number between characters", "suffix that heads its noun"],
-)  # fmt: skip
+@pytest.mark.parametrize(("parse", "mentions"), [
+    (universal("岛/nsubj/3/NOUN 上/case/1/ADP 有/root/0/VERB 三/nummod/6/NUM 座/clf/4/NOUN 灯塔/obj/3/NOUN "
+        "。/punct/3/PUNCT"), ["岛", "三座灯塔"]),
+    (YEAR, ["灯塔", "1874年"]),
+    (universal("科学/compound/2/NOUN 家/nsubj/3/PART 来/root/0/VERB 了/aux/3/AUX 。/punct/3/PUNCT"), ["科学家"]),
+], ids=["number and measure word", "number between characters", "suffix that heads its noun"])  # fmt: skip
 def test_mention_is_a_noun_with_what_belongs_to_it(parse, mentions):
     text, parsed = parse
     assert [one.of(text) for one in mention_ranges(parsed, text)] == mentions
@@ -291,20 +265,3 @@ def test_number_is_held_against_the_passages(passage, year, unmatched):
 def test_scheme_is_read_from_language_and_labels():
     assert scheme_of_labels(["nsubj", "dobj", "nmod:assmod"], language="zh") is SPACY_CHINESE
     assert scheme_of_labels(["nsubj", "obj", "mark:rel"], language="zh") is UNIVERSAL_CHINESE
-
-
-@pytest.mark.parametrize(
-    ("mark", "ends"),
-    [
-        (["好", "。"], [False, True]), (["好", "；"], [False, True]), (["好", "。”"], [False, True]),
-        (["好", "？）"], [False, True]), (["好", "，"], [False, False]), (["好", "、"], [False, False]),
-    ],
-)  # fmt: skip
-def test_wide_mark_that_may_end_a_sentence(mark, ends):
-    assert sentence_ends(mark) == ends
-
-
-def test_quote_behind_a_full_stop_closes_although_no_blank_follows():
-    words = ["说", "：", "“", "好", "。", "”", "她", "走", "」", "了"]
-    closing = closing_marks(words, spaced=[False] * 9 + [True])
-    assert [word for word, closes in zip(words, closing, strict=True) if closes] == ["”", "」"]

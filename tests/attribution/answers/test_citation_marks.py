@@ -35,15 +35,15 @@ MARKS = [
     ("¹,²", [0, 1]), ("⁽²⁾", [1]), ("[¹]", [0]), ("^2", [1]), ("^[1]", [0]), ("^{2}", [1]), ("$^{1}$", [0]),
     ("†", []),
     # Words and numbers
-    ("[doc1]", [0]), ("[Doc 2]", [1]), ("[Document 1]", [0]), ("(Document 1)", [0]), ("(Doc 3, p. 12)", [2]),
-    ("[doc_2]", [1]), ("[doc 1, doc 2]", [0, 1]), ("[source 1]", [0]), ("[Source: 2]", [1]), ("(Source 2)", [1]),
+    ("[doc1]", [0]), ("[Doc 2]", [1]), ("[Document 1]", [0]), ("(Doc 3, p. 12)", [2]),
+    ("[doc_2]", [1]), ("[doc 1, doc 2]", [0, 1]), ("[Source: 2]", [1]), ("(Source 2)", [1]),
     ("(Sources 1 and 3)", [0, 2]), ("(Source 9)", []), ("(Sources: 1, 2)", [0, 1]), ("[Passage 3]", [2]),
-    ("(passage 2)", [1]), ("(see Passage 1)", [0]), ("(context 3)", [2]), ("[Context 1]", [0]),
+    ("(see Passage 1)", [0]), ("(context 3)", [2]),
     ("(Excerpt 1)", [0]), ("[Snippet 2]", [1]), ("[Search Result 1]", [0]), ("[citation:3]", [2]),
-    ("[cite: 1]", [0]), ("[cite:1, 2]", [0, 1]), ("[cite_start:1]", []), ("[Ref. 17]", []), ("(Ref 2)", [1]),
+    ("[cite: 1]", [0]), ("[cite_start:1]", []), ("[Ref. 17]", []), ("(Ref 2)", [1]),
     ("[ref:1]", [0]), ("[Reference 2]", [1]), ("[S1]", [0]), ("[D2]", [1]), ("[chunk_001]", []), ("[Chunk 2]", [1]),
-    ("[node 1]", [0]), ("[web:1]", [0]), ("[Evidence 1]", [0]), ("[Quelle 1]", [0]), ("(Quelle: Dokument 2)", [1]),
-    ("[Dokument 1, Seite 3]", [0]), ("(Fuente 2)", [1]), ("(Fonte: documento 1)", [0]), ("[来源1]", [0]),
+    ("[node 1]", [0]), ("[web:1]", [0]), ("[Evidence 1]", [0]), ("(Quelle: Dokument 2)", [1]),
+    ("[Dokument 1, Seite 3]", [0]), ("(Fuente 2)", [1]), ("(Fonte: documento 1)", [0]),
     ("（来源：文档2）", [1]), ("[出典: 3]", [2]), ("<doc1>", [0]), ("{doc2}", [1]),
     # Ids, files, titles
     ("[4711]", [2]), ("[ID: 4711]", [2]), ("(ID: 4711)", [2]), ("[ID: 99]", []), ("[doc_id: 4711]", [2]),
@@ -87,7 +87,7 @@ MARKS = [
     ("<sup>1</sup>", [0]), ("<sup>[1]</sup>", [0]), ("<sup>1,2</sup>", [0, 1]),
     ('<sup><a href="#fn2">2</a></sup>', [1]), ('<a href="#ref1">[1]</a>', [0]), ("<cite>2</cite>", [1]),
     ("<cite>kettle.pdf</cite>", [0]), ("<ref>1</ref>", [0]), ('<ref name="kettle.pdf"/>', [0]),
-    ('<cite id="2"/>', [1]), ("<citation>House Rules</citation>", [1]), ("<source>1</source>", [0]),
+    ('<cite id="2"/>', [1]), ("<citation>House Rules</citation>", [1]),
     ("<sources><source>1</source></sources>", [0]), ("<small>(kettle.pdf, p. 3)</small>", [0]),
     ("<em>Source: kettle.pdf</em>", [0]), (":contentReference[oaicite:0]{index=0}", [0]),
     ("\ue200cite\ue202turn0search1\ue201", [1]), ("citeturn0search0turn0search2", [0, 2]),
@@ -184,36 +184,31 @@ SAID = [
     "Salt [NaCl] is white.", "The oxide [Fe2O3] is red.", "Ask the staff (see the manual).", "The model (X200) is new.",
     "Use the spray (WD-40).", "The virus (COVID-19) spread.", "The games were great (Tokyo 2020).",
     "They met once (May 2020).", "It opened later (March 5, 2021).", "It took place there (Berlin, Germany).",
-    "It costs a little (about 5 euros).", "You have five (5) days to reply.", "Wait for 14 (fourteen) days.",
-    "It is #1.", "The band is ranked #1.", "Open the ticket #12 now.", "The value lies in the interval [0, 1].",
-    "The list [1, 2, 3] has three items.", "The set {1, 2} is small.", "Run `a[1]` and `f(x)[2]` first.",
-    "```\nprint(a[1])\n```", "The rate rose (5%).", "Call us (555 0100).",
+    "You have five (5) days to reply.", "It is #1.", "The band is ranked #1.", "Open the ticket #12 now.",
+    "The value lies in the interval [0, 1].", "The list [1, 2, 3] has three items.", "The set {1, 2} is small.",
+    "Run `a[1]` and `f(x)[2]` first.", "```\nprint(a[1])\n```", "The rate rose (5%).", "Call us (555 0100).",
     "Visit our website (www.kettles.example.org).", "Open the file (settings.yaml).",
     "Fill in the form (form-c77.pdf).", "The firm filed for bankruptcy (Chapter 11).", "10⁶ drops fall, and 10^6 more.",
     "E = mc² is known.", "The room is 5 m<sup>2</sup> large.", "It is the 1<sup>st</sup> of May.",
     "The board [of directors] met.", "It is warm [in July].", "He said that [t]he kettle is loud.",
-    "The range is 3-5 minutes (not 10).", "Turn it on (step 2).", "Version (2.1) is out.",
-    "It lasts for 24 hours (one day).", "The drink (50 ml) is small.",
+    "Turn it on (step 2).", "Version (2.1) is out.", "It lasts for 24 hours (one day).",
     "The sources of vitamin D: salmon, eggs and sunlight.",
     "Sources:\n- oily fish such as salmon\n- egg yolks and red meat",
     "Notes:\n- Clean the kettle weekly.\n- Never open it hot.",
     "Source: the river springs from two lakes in the north.", "[x] Paint the door",
     "- [x] Paint the door\n- [ ] Mow the lawn", "It is {name} who calls.", "If a < 3 and b > 5, stop.",
     "The [terrace](https://example.org/t) is open to dogs.", "Read the [house rules](https://example.org/r) first.",
-    "You may use tap (cold) water.", "The kettle (Kettle Guide edition) is loud.", "Dogs (small/large) may stay.",
-    "It is open (09:30).", "Dogs (on the terrace) are fine.",
-    "It was 1 of 3 (33.3 percent).", "(1) Fill it. (2) Switch it on.", "Meet at noon (12:00).",
+    "The kettle (Kettle Guide edition) is loud.", "It is open (09:30).", "Dogs (on the terrace) are fine.",
+    "It was 1 of 3 (33.3 percent).", "(1) Fill it. (2) Switch it on.",
     "It is true (see page 3 of the old manual that we sent).", "The tax form (C-77) is due.",
     "The score was close (3-2).", "She was born there (Oslo, 1970).", "The sequel (Part 2) is longer.",
-    "The plan [B] failed.", "The bolt (M8) is loose.", "The price is open (not specified).",
-    "The key (unknown) is lost.", "The list is [1, 2, 3].", "The value is x[2] today.", "The bus (line 4) stops there.",
-    "The house (a former mill) is small.", "It grinds well (rye, wheat and oats).", "It closes early (on Sundays).",
-    "Use array[1] here.", "Press [F1] for help.", "Choose option (a) or (b).", "The dose is one tablet (5 mg).",
+    "The plan [B] failed.", "The price is open (not specified).", "The value is x[2] today.",
+    "The bus (line 4) stops there.", "The house (a former mill) is small.", "Use array[1] here.",
+    "Press [F1] for help.", "Choose option (a) or (b).", "The dose is one tablet (5 mg).",
     "The law (Act 12 of 1990) holds.", "The engineer (1840–1902) built it.", "The source (a spring) is near.",
-    "The reference (from her boss) was good.", "Bring documents (passport, visa).",
-    "The third floor (Section B staff only) is closed.", "Choose one. ① Fill it. ② Switch it on.",
-    "It is loud – at times.", "He said “wait” → then he left.", "The room (pop. 40) is full.",
-    '{"docs": [{"_id": "91d1fa83"}]}',
+    "The reference (from her boss) was good.", "The third floor (Section B staff only) is closed.",
+    "Choose one. ① Fill it. ② Switch it on.", "It is loud – at times.", "He said “wait” → then he left.",
+    "The room (pop. 40) is full.", '{"docs": [{"_id": "91d1fa83"}]}',
 ]  # fmt: skip
 
 
@@ -222,17 +217,13 @@ def test_brackets_and_numbers_that_say_something_stay(answer):
     assert shown(answer) == " ".join(answer.split())
 
 
-@pytest.mark.parametrize("statement", ["It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3 points"])
-def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites(statement):
-    assert shown(f"{statement} [1].") == f"{statement}."
-
-
-def test_a_superscript_behind_a_short_word_cites_and_behind_a_unit_does_not():
-    assert shown("The house permits it². A lock holds 5 in³.") == "The house permits it. A lock holds 5 in³."
-
-
-def test_a_superscript_of_several_numbers_cites_behind_a_unit():
-    assert shown("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.") == "It weighs 3 kg. It is 4 m long."
+@pytest.mark.parametrize(("answer", "statement"), [
+    *((f"{one} [1].", f"{one}.") for one in ("It weighs 50 g", "It does 86 km/h", "He keeps the list", "It gives 3")),
+    ("The house permits it². A lock holds 5 in³.", "The house permits it. A lock holds 5 in³."),
+    ("It weighs 3 kg<sup>2,3</sup>. It is 4 m²,³ long.", "It weighs 3 kg. It is 4 m long."),
+])  # fmt: skip
+def test_a_mark_behind_a_unit_or_a_word_of_mathematics_cites_and_the_power_of_a_unit_does_not(answer, statement):
+    assert shown(answer) == statement
 
 
 @pytest.mark.parametrize("mark", ["[{}]", "({})", "[{}]:", "^{}"])
@@ -252,9 +243,12 @@ def test_numbered_lines_that_nothing_cites_are_no_footnotes():
     assert "printed in 1990" in shown(answer)
 
 
-def test_a_list_of_the_answers_own_says_what_its_numbers_mean():
-    answer = "Dogs may stay [1]. It boils in four minutes [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf"
-    assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == [(1,), (0,)]
+@pytest.mark.parametrize(("answer", "named"), [
+    ("Dogs may stay [1]. It boils fast [2].\n\nSources:\n[1] house_rules.md\n[2] kettle.pdf", [(1,), (0,)]),
+    ("It boils [0]. Dogs may stay [1].", [(0,), (1,)]), ("It boils.\n\nSources used: 2 of 3", [()]),
+], ids=["its own list says what numbers mean", "zero is the first", "a count names none"])  # fmt: skip
+def test_numbers_mean_what_the_answer_says(answer, named):
+    assert [mark.passages for mark in citation_marks(answer, PASSAGES)][:2] == named
 
 
 def test_links_in_a_list_of_the_answers_own_name_passages_by_their_addresses():
@@ -264,11 +258,6 @@ def test_links_in_a_list_of_the_answers_own_name_passages_by_their_addresses():
     assert [mark.passages for mark in marks] == [(2,), (1,), (2, 1)]
 
 
-def test_an_answer_that_cites_a_zero_counts_from_zero():
-    answer = "It boils [0]. Dogs may stay [1]."
-    assert [mark.passages for mark in citation_marks(answer, PASSAGES)] == [(0,), (1,)]
-
-
 @pytest.mark.parametrize("answer", ["It boils ##1$$. It hums ##0$$ ##2$$.", "It boils [ID:1]. It hums [ID:0] [ID:2]."])
 def test_marks_of_ragflow_count_from_zero_where_no_id_is_a_number(answer):
     passages = (KETTLE, RULES, Passage("It hums.", None, "a3f9c21e77b0"))
@@ -276,16 +265,13 @@ def test_marks_of_ragflow_count_from_zero_where_no_id_is_a_number(answer):
     assert shown(answer, passages) == "It boils. It hums."
 
 
-@pytest.mark.parametrize(
-    ("answer", "named"),
-    [
-        ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
-        ("It is [7]. It was [1].", [1, 0]), ("It boils [2-7].", [0, 1]), ("It boils [1-2].", [0, 1]),
-        ("It boils [docs 2–7].", [0, 1]), ("It boils [7-9]. It was [7].", [1]),
-        ("It boils [doc 1]. It was [doc 2].", [0, 1]), ("It boils [doc 2]. It was [doc 7].", [0, 1]),
-        ("It boils [1]. It was [ID: 2].", [0, 0]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "named"), [
+    ("It is [2]. It was [7].", [0, 1]), ("It is [7].", [1]), ("It is [1]. It was [2].", [0, 1]),
+    ("It is [7]. It was [1].", [1, 0]), ("It boils [2-7].", [0, 1]), ("It boils [1-2].", [0, 1]),
+    ("It boils [docs 2–7].", [0, 1]), ("It boils [7-9]. It was [7].", [1]),
+    ("It boils [doc 1]. It was [doc 2].", [0, 1]), ("It boils [doc 2]. It was [doc 7].", [0, 1]),
+    ("It boils [1]. It was [ID: 2].", [0, 0]),
+])  # fmt: skip
 def test_numbers_are_ids_where_all_are_or_passages_are_too_few(answer, named):
     passages = (Passage("a", None, "2"), Passage("b", None, "7"))
     assert [one for mark in citation_marks(answer, passages) for one in mark.passages] == named
@@ -318,19 +304,11 @@ def test_an_answer_that_is_a_name_or_an_address_is_no_mark():
     assert shown("Source: kettle.pdf") == ""
 
 
-def test_a_count_of_sources_names_none():
-    (mark,) = citation_marks("It boils.\n\nSources used: 2 of 3", PASSAGES)
-    assert mark.passages == ()
-
-
-@pytest.mark.parametrize(
-    ("answer", "text", "named"),
-    [
-        ('<cite index="0-1">Dogs may stay.</cite>', "Dogs may stay.", (0,)),
-        ("<co: 0,1>Dogs may stay</co: 0,1>.", "Dogs may stay.", (0, 1)),
-        ('<citation source="kettle.pdf">It boils.</citation>', "It boils.", (0,)),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text", "named"), [
+    ('<cite index="0-1">Dogs may stay.</cite>', "Dogs may stay.", (0,)),
+    ("<co: 0,1>Dogs may stay</co: 0,1>.", "Dogs may stay.", (0, 1)),
+    ('<citation source="kettle.pdf">It boils.</citation>', "It boils.", (0,)),
+])  # fmt: skip
 def test_a_tag_around_a_statement_cites_behind_it(answer, text, named):
     marks = citation_marks(answer, PASSAGES)
     assert marks[-1].passages == named
@@ -346,15 +324,12 @@ def test_marks_are_ascending_disjoint_and_inside(answer):
         assert all(0 <= one < len(PASSAGES) for one in mark.passages)
 
 
-@pytest.mark.parametrize(
-    ("answer", "named"),
-    [
-        ("Passage 3 says so.", [2]), ("as in passages 1 and 3", [0, 2]),
-        ("Passages 1 to 4 say so.", [0, 1, 2, 3]), ("as in passages 2-4", [1, 2, 3]),
-        ("the second passage and the last document", [1, 3]), ("see document [2]", [1]), ("(Ref: Passage 4)", [3]),
-        ("Passage 9 says so.", []), ("passage of 3 days", []), ("[link 2](page)", []), ("version 3 and step 2", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "named"), [
+    ("Passage 3 says so.", [2]), ("as in passages 1 and 3", [0, 2]),
+    ("Passages 1 to 4 say so.", [0, 1, 2, 3]), ("as in passages 2-4", [1, 2, 3]),
+    ("the second passage and the last document", [1, 3]), ("see document [2]", [1]), ("(Ref: Passage 4)", [3]),
+    ("Passage 9 says so.", []), ("passage of 3 days", []), ("[link 2](page)", []), ("version 3 and step 2", []),
+])  # fmt: skip
 def test_references_name_passages_counted_from_one(answer, named):
     assert [one.passage_index for one in passage_references(answer, [KETTLE] * 4)] == named
 

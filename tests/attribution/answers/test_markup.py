@@ -21,16 +21,11 @@ def texts(answer):
     return [block.of(answer).strip() for block in block_ranges(answer)]
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("## Facts\n- **Bern** is `old` [1][2, 3].\n> See [the map](http://a.b/c).",
-         "Facts Bern is old . See the map ."),
-        ('<p class="x">Fish &amp; <b>chips</b><br/>3&ndash;4 < 5 and 7 > 6 <https://a.b></p><!-- no -->',
-         "Fish chips 3 4 < 5 and 7 > 6"),
-    ],
-    ids=["Markdown and citations", "HTML"],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "words"), [
+    ("## Facts\n- **Bern** is `old` [1][2, 3].\n> See [the map](http://a.b/c).", "Facts Bern is old . See the map ."),
+    ('<p class="x">Fish &amp; <b>chips</b><br/>3&ndash;4 < 5 and 7 > 6 <https://a.b></p><!-- no -->',
+        "Fish chips 3 4 < 5 and 7 > 6"),
+], ids=["Markdown and citations", "HTML"])  # fmt: skip
 def test_markup_is_blanked_in_place(answer, words):
     masked = hide_markup(answer)
     assert len(masked) == len(answer)
@@ -38,13 +33,10 @@ def test_markup_is_blanked_in_place(answer, words):
     assert all(masked.index(word) == answer.index(word) for word in ("Bern", "chips") if word in words)
 
 
-@pytest.mark.parametrize(
-    ("answer", "joined"),
-    [
-        ("It takes **30** days, of **33**%.", "It takes 30 days, of 33%."), ("New  **York** is", "New York is"),
-        ("- a `b`c\n  d", "  a bc\n  d"), ("| 12 | 500 |", "  12   500  "), ("in **12** **500** x", "in 12     500 x"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "joined"), [
+    ("It takes **30** days, of **33**%.", "It takes 30 days, of 33%."), ("New  **York** is", "New York is"),
+    ("- a `b`c\n  d", "  a bc\n  d"), ("| 12 | 500 |", "  12   500  "), ("in **12** **500** x", "in 12     500 x"),
+])  # fmt: skip
 def test_emphasis_and_blanks_in_a_row_leave_no_gap_but_between_digits_and_cells(answer, joined):
     shown, text, places = without_gaps(answer, hide_markup(answer))
     assert text == joined
@@ -52,30 +44,29 @@ def test_emphasis_and_blanks_in_a_row_leave_no_gap_but_between_digits_and_cells(
     assert all(new in (old, " ") for new, old in zip(text, shown, strict=True))
 
 
-def test_blocks_are_paragraphs_items_and_headings():
-    answer = "# Towns\nTwo of them:\n- Bern\n- Basel\n\nThat is\nall.\r\n\r\nBye"
-    assert texts(answer) == ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "blocks"),
-    [
-        (r"It is \"blue\".\nIt weighs 3 kg:\n\n- light\r\n- **new**",
-            ['It is "blue ".', "It weighs 3 kg:", "light", "new"]),
-        (r"See C:\new\nets and (a)\neq b, or print \n.", [r"See C:\new\nets and (a)\neq b, or print \n."]),
-        ("Use `a.\\nb`.", ["Use a.\\nb ."]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "blocks"), [
+    (r"It is \"blue\".\nIt weighs 3 kg:\n\n- light\r\n- **new**",
+        ['It is "blue ".', "It weighs 3 kg:", "light", "new"]),
+    (r"See C:\new\nets and (a)\neq b, or print \n.", [r"See C:\new\nets and (a)\neq b, or print \n."]),
+    ("Use `a.\\nb`.", ["Use a.\\nb ."]),
+])  # fmt: skip
 def test_breaks_that_were_escaped_once_too_often_end_blocks(answer, blocks):
     assert [" ".join(one.of(hide_markup(answer)).split()) for one in block_ranges(answer)] == blocks
 
 
-def test_items_with_letters_are_blocks():
-    assert texts("a) Mix it\nb) Bake it") == ["a) Mix it", "b) Bake it"]
-
-
-def test_line_break_after_a_sentence_ends_a_block():
-    assert texts("It rained.\nIt stopped\nat noon.") == ["It rained.", "It stopped\nat noon."]
+@pytest.mark.parametrize(("answer", "blocks"), [
+    ("# Towns\nTwo of them:\n- Bern\n- Basel\n\nThat is\nall.\r\n\r\nBye",
+        ["# Towns", "Two of them:", "- Bern", "- Basel", "That is\nall.", "Bye"]),
+    ("a) Mix it\nb) Bake it", ["a) Mix it", "b) Bake it"]),
+    ("It rained.\nIt stopped\nat noon.", ["It rained.", "It stopped\nat noon."]),
+    ("Both:\n✅ Mix it\n✔️ Bake it\n◆ Eat it", ["Both:", "✅ Mix it", "✔️ Bake it", "◆ Eat it"]),
+    ("① Mix it\n② Bake it\n(3) Eat it", ["① Mix it", "② Bake it", "(3) Eat it"]),
+    ("<p>One</p><p>Two", ["<p>", "One</p>", "<p>", "Two"]),
+    ("Monday: eight\n\tFriday: nine", ["Monday: eight", "Friday: nine"]),
+    ("No. Ships sank. See No. 5.", ["No.", "Ships sank. See No. 5."]),
+])  # fmt: skip
+def test_paragraphs_items_headings_and_lines_with_a_key_are_blocks(answer, blocks):
+    assert texts(answer) == blocks
 
 
 @given(st.text(alphabet="ab1.*-#[]`>\n\r \t|()🎉", max_size=40))
@@ -87,20 +78,12 @@ def test_masking_keeps_places_and_blocks_cover_all_text(answer):
     assert "".join(covered.split()) == "".join(answer.split())
 
 
-def test_nothing_in_inline_code_is_a_mark():
-    answer = "Use `a*b | <p> [1]` or ``__init__`` and `~/.x/*`."
-    assert hide_markup(answer) == "Use  a*b | <p> [1]  or   __init__   and  ~/.x/* ."
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ("1. Mix it", "Mix it"), ("So:\n\n2. Mix it", "So: Mix it"), ("2. **Mix** it", "Mix it"),
-        ("**2. Mix** it", "Mix it"), ("1. Mix it. 2. Bake it.", "Mix it. Bake it."),
-        ("It was so. 2. Bake it.", "It was so. 2. Bake it."), ("- [x] Paint", "Paint"),
-        ("It was May\n12. Then", "It was May 12. Then"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "words"), [
+    ("1. Mix it", "Mix it"), ("So:\n\n2. Mix it", "So: Mix it"), ("2. **Mix** it", "Mix it"),
+    ("**2. Mix** it", "Mix it"), ("1. Mix it. 2. Bake it.", "Mix it. Bake it."),
+    ("It was so. 2. Bake it.", "It was so. 2. Bake it."), ("- [x] Paint", "Paint"),
+    ("It was May\n12. Then", "It was May 12. Then"),
+])  # fmt: skip
 def test_lone_list_number_is_a_mark_only_where_an_item_begins(answer, words):
     assert hide_markup(answer).split() == words.split()
 
@@ -117,9 +100,13 @@ def test_numbers_of_items_that_count_from_one_are_marks(mark):
     assert ("2" in counted and "3" in counted) or mark == "{})"
 
 
-def test_marks_that_no_reader_sees_are_blanks_around_words_and_stay_within():
-    assert hide_markup("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b") == " Mix  it.  Ba\u00adke it  "
-    assert hide_markup("\x1b[1mMix\x1b[0m it.\0 Ba\0ke it") == "    Mix     it.  Ba\0ke it"
+@pytest.mark.parametrize(("answer", "masked"), [
+    ("Use `a*b | <p> [1]` or ``__init__`` and `~/.x/*`.", "Use  a*b | <p> [1]  or   __init__   and  ~/.x/* ."),
+    ("\ufeffMix\u00ad it. \u2060Ba\u00adke it\u200b\u200b", " Mix  it.  Ba\u00adke it  "),
+    ("\x1b[1mMix\x1b[0m it.\0 Ba\0ke it", "    Mix     it.  Ba\0ke it"),
+])  # fmt: skip
+def test_nothing_in_inline_code_is_a_mark_and_what_no_reader_sees_is_a_blank_around_words(answer, masked):
+    assert hide_markup(answer) == masked
 
 
 @pytest.mark.parametrize(
@@ -129,25 +116,11 @@ def test_numbers_of_items_within_a_line_are_marks(answer):
     assert not any(map(str.isnumeric, hide_markup(answer)))
 
 
-def test_items_that_begin_with_a_sign_are_blocks():
-    assert texts("Both:\n✅ Mix it\n✔️ Bake it\n◆ Eat it") == ["Both:", "✅ Mix it", "✔️ Bake it", "◆ Eat it"]
-    assert texts("① Mix it\n② Bake it\n(3) Eat it") == ["① Mix it", "② Bake it", "(3) Eat it"]
-
-
 def test_table_rows_and_lines_of_fenced_code_are_blocks():
     answer = "| a | b |\r\n|:--|--:|\r\n| c | d |\nEnd\n```sh\nrun x\nrun y\n```"
     assert [masked for masked in (" ".join(hide_markup(one).split()) for one in texts(answer)) if masked] == [
         "a b", "c d", "End", "run x", "run y",
     ]  # fmt: skip
-
-
-def test_html_paragraphs_and_lines_with_a_key_are_blocks():
-    assert texts("<p>One</p><p>Two") == ["<p>", "One</p>", "<p>", "Two"]
-    assert texts("Monday: eight\n\tFriday: nine") == ["Monday: eight", "Friday: nine"]
-
-
-def test_no_as_an_answer_is_a_block_but_no_as_number_is_none():
-    assert texts("No. Ships sank. See No. 5.") == ["No.", "Ships sank. See No. 5."]
 
 
 @given(st.text(alphabet="<>!-a /\n", max_size=40))
@@ -180,21 +153,13 @@ def test_empty_values_are_no_parts():
     assert values('["') == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "labels"),
-    [
-        (
-            "| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
-            [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")],
-        ),
-        ("> | Kettle | Holds |\n> |---|---|\n> | Brisk | 1.7 l |", [("1.7 l", "Brisk", "Holds")]),
-        ("Kettle\tHolds\nBrisk\tplenty", [("plenty", "Brisk"), ("Holds", "Kettle")]),
-        (
-            '{"holds": "1.7 l", "colours": ["red", "blue"]}',
-            [("1.7 l", "holds"), ("red", "colours"), ("blue", "colours")],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("answer", "labels"), [
+    ("| Kettle | Holds |\n|---|---|\n| Brisk | 1.7 l |\n| Calm | 1.2 l |",
+        [("1.7 l", "Brisk", "Holds"), ("1.2 l", "Calm", "Holds")]),
+    ("> | Kettle | Holds |\n> |---|---|\n> | Brisk | 1.7 l |", [("1.7 l", "Brisk", "Holds")]),
+    ("Kettle\tHolds\nBrisk\tplenty", [("plenty", "Brisk"), ("Holds", "Kettle")]),
+    ('{"holds": "1.7 l", "colours": ["red", "blue"]}', [("1.7 l", "holds"), ("red", "colours"), ("blue", "colours")]),
+])  # fmt: skip
 def test_cells_and_values_know_what_they_are_about(answer, labels):
     found = structured_text(answer)
     told = [
@@ -205,23 +170,18 @@ def test_cells_and_values_know_what_they_are_about(answer, labels):
     assert sorted(told) == sorted(labels)
 
 
-@pytest.mark.parametrize(
-    ("answer", "spoken"),
-    [
-        ("<think>Perhaps.</think>It is blue.", "It is blue."),
-        ("Perhaps.</think>It is blue.", "It is blue."),
-        ("<think>Perhaps it is", ""),
-        ("It is <b>blue</b>.", "It is <b>blue</b>."),
-        ("It is ~~red~~ <del>and big</del>blue, ~3 kg and ~4 m.", "It is  blue, ~3 kg and ~4 m."),
-        ("Action: none\nIt is blue.", "Action: none\nIt is blue."),
-        ("<|im_start|>assistant\nIt is blue.<|im_end|>", "\nIt is blue."),
-        ("<|start_header_id|>assistant<|end_header_id|>It is blue.", "It is blue."),
-        ("[/INST]It is blue.", "It is blue."),
-        ("<start_of_turn>model\nIt is blue.<end_of_turn>", "\nIt is blue."),
-        ("Thought: look\nFinal Answer: blue", "Final Answer: blue"),
-        ("Thought: look\nAction: find\nFinal Answer: blue", "Final Answer: blue"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "spoken"), [
+    ("<think>Perhaps.</think>It is blue.", "It is blue."), ("Perhaps.</think>It is blue.", "It is blue."),
+    ("<think>Perhaps it is", ""), ("It is <b>blue</b>.", "It is <b>blue</b>."),
+    ("It is ~~red~~ <del>and big</del>blue, ~3 kg and ~4 m.", "It is  blue, ~3 kg and ~4 m."),
+    ("Action: none\nIt is blue.", "Action: none\nIt is blue."),
+    ("<|im_start|>assistant\nIt is blue.<|im_end|>", "\nIt is blue."),
+    ("<|start_header_id|>assistant<|end_header_id|>It is blue.", "It is blue."),
+    ("[/INST]It is blue.", "It is blue."),
+    ("<start_of_turn>model\nIt is blue.<end_of_turn>", "\nIt is blue."),
+    ("Thought: look\nFinal Answer: blue", "Final Answer: blue"),
+    ("Thought: look\nAction: find\nFinal Answer: blue", "Final Answer: blue"),
+])  # fmt: skip
 def test_thoughts_and_calls_are_not_spoken(answer, spoken):
     characters = list(answer)
     for one in non_answer_ranges(answer):

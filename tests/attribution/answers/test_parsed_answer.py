@@ -64,24 +64,18 @@ def test_words_are_the_tokens_in_order_and_break_at_every_sentence(inside, start
     assert all(inside[token] for run in runs for token in run[:-1])
 
 
-@pytest.mark.parametrize("word", [".", "!", "。", "a.m.", ".”", ":", "1874.)"])
-def test_word_with_a_closing_mark_may_end_a_sentence(word):
-    assert sentence_ends(["Holt", word]) == [False, True]
+ENDS = [
+    *((f"Holt {word}", 2) for word in (".", "!", "。", "a.m.", ".”", ":", "1874.)")),
+    *((f"Holt {word}", 0) for word in ("Holt", ",", "(", "3", "Dr.", "e.g.", ")", "vs.")),
+    *((words, 0) for words in ("approx . 20", "No . 12", "Oct. 1921", "fig . Three")),
+    *((f"好 {word}", 2) for word in ("。", "；", "。”", "？）")), *((f"好 {word}", 0) for word in ("，", "、")),
+    ("No . Twelve", 2), ("in Oct. They", 2), ("said no .", 3),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("word", ["Holt", ",", "(", "3", "Dr.", "e.g.", ")", "vs."])
-def test_other_word_ends_none(word):
-    assert sentence_ends(["Holt", word]) == [False, False]
-
-
-@pytest.mark.parametrize("words", [["approx", ".", "20"], ["No", ".", "12"], ["Oct.", "1921"], ["fig", ".", "Three"]])
-def test_abbreviation_before_what_it_abbreviates_for_ends_none(words):
-    assert sentence_ends(words) == [False] * len(words)
-
-
-@pytest.mark.parametrize(("words", "end"), [("No . Twelve", 1), ("in Oct. They", 1), ("said no .", 2)])
-def test_abbreviation_or_word_like_it_may_end_a_sentence_elsewhere(words, end):
-    assert sentence_ends(words.split()) == [word == end for word in range(3)]
+@pytest.mark.parametrize(("words", "end"), ENDS)
+def test_only_a_word_with_a_closing_mark_that_is_no_abbreviation_of_the_next_may_end_a_sentence(words, end):
+    assert sentence_ends(words.split()) == [place == end for place in range(1, len(words.split()) + 1)]
 
 
 @pytest.mark.parametrize(("mark", "ends"), [(".", True), (",", False), ("?", True), ("moon", False)])
@@ -89,22 +83,21 @@ def test_closing_quotes_and_brackets_end_a_sentence_as_the_word_before_them(mark
     assert sentence_ends([mark, ")", "”"]) == [ends, ends, ends]
 
 
-def test_quote_closes_where_it_touches_only_the_word_before_it():
+def test_quote_closes_where_it_touches_only_the_word_before_it_or_stands_behind_a_full_stop():
     words = ['"', "Go", ".", '"', "He", '"', "ran", '"']
     spaced = [False, False, False, True, True, False, False, False]
     assert closing_marks(words, spaced=spaced) == [False, False, False, True, False, False, False, True]
+    words = [*"说：“好。”她走」了"]
+    closing = closing_marks(words, spaced=[False] * 9 + [True])
+    assert [word for word, closes in zip(words, closing, strict=True) if closes] == ["”", "」"]
 
 
-@pytest.mark.parametrize(
-    ("mark", "before", "after"),
-    [
-        (2, ([0, 0, 4, 2, 4], "root punct punct advmod root", [0, 2]),
-         ([0, 0, 0, 3, 4], "root punct punct root root", [0, 3])),
-        (2, ([1, 1, 2], "nsubj root root", [0, 2]), ([1, 1, 1], "nsubj root punct", [0])),
-        (0, ([0, 1], "root root", [0, 1]), ([0, 1], "root root", [0, 1])),
-    ],
-    ids=["before words", "alone", "at the start of a block"],
-)  # fmt: skip
+@pytest.mark.parametrize(("mark", "before", "after"), [
+    (2, ([0, 0, 4, 2, 4], "root punct punct advmod root", [0, 2]),
+     ([0, 0, 0, 3, 4], "root punct punct root root", [0, 3])),
+    (2, ([1, 1, 2], "nsubj root root", [0, 2]), ([1, 1, 1], "nsubj root punct", [0])),
+    (0, ([0, 1], "root root", [0, 1]), ([0, 1], "root root", [0, 1])),
+], ids=["before words", "alone", "at the start of a block"])  # fmt: skip
 def test_closing_mark_moves_to_the_sentence_before_it(mark, before, after):
     parsed = block(*before)
     parsed.attach_closing_marks([word == mark for word in range(len(parsed.heads))])
@@ -145,15 +138,11 @@ def run(aligned, start, end):
     return range(firsts[0], ends[0])
 
 
-def test_leading_blank_of_a_token_belongs_to_no_word():
-    aligned = alignment([(0, 3), (4, 8)], [(0, 3), (3, 8)])
+def test_leading_blank_of_a_token_belongs_to_no_word_and_a_range_without_tokens_has_an_empty_run():
+    aligned = alignment([(0, 3), (4, 8)], [(0, 3), (3, 8), (11, 14)])
     assert aligned.words_of_tokens[1] == range(1, 2)
     assert run(aligned, 0, 3) == range(0, 1)
-
-
-def test_range_that_no_token_overlaps_has_an_empty_run():
-    aligned = alignment([(0, 3)], [(0, 3), (6, 9)])
-    assert [len(run(aligned, 3, 6)), len(run(aligned, 9, 12))] == [0, 0]
+    assert [len(run(aligned, 8, 11)), len(run(aligned, 14, 17))] == [0, 0]
 
 
 @st.composite

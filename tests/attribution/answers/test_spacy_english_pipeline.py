@@ -19,11 +19,10 @@ pytestmark = pytest.mark.pretrained
 
 COMPANY = "The company earned one million dollars and two million dollars in 2012 and 2013, respectively."
 TEXTS = [
-    COMPANY,
-    "Water boils at 100 degrees and freezes at 0 degrees.",
+    COMPANY, "Water boils at 100 degrees and freezes at 0 degrees.",
     "The dam, built by the state in 1931, supplies Kalbrook, Ottenby and Ravik.",
     "## Fees\n\n- **Boats**: 40 crowns [1]\n- Nets: 12 crowns; hooks are free.\n\nAda Thorne, the owner, pays in May.",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 from itertools import product
-from pathlib import Path
 
 import numpy
 import pytest
@@ -20,26 +19,23 @@ from attribeam.attribution.answers.spacy_pipeline import LOCKSTEP_FACTORY, Locks
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
 from attribeam.schemas.files import read_object
 
-BUNDLED = Path(spacy_pipeline.__file__).parents[1] / "bundled" / "parser"
 TEXTS = [
-    "The bridge was built in 1894, and it carries two lanes of traffic.",
-    "Rain.",
-    "Nobody who saw the play that evening forgot what the old actor said when the lights went out.",
-    "",
+    "The bridge was built in 1894, and it carries two lanes of traffic.", "Rain.",
+    "Nobody who saw the play that evening forgot what the old actor said when the lights went out.", "",
     "She sold the mill to her brother; he ran it for nine years. Then it burned down.",
     "According to the guide, tickets cost $12, which the museum's own page does not say.",
     "Copper conducts heat better than iron does.",
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def plain():
-    return spacy.load(BUNDLED)
+    return spacy.load(BUNDLED_PARSER)
 
 
 @pytest.fixture(scope="module")
 def lockstep():
-    return spacy.load(BUNDLED, config=faster_parts(BUNDLED))
+    return spacy.load(BUNDLED_PARSER, config=faster_parts(BUNDLED_PARSER))
 
 
 def trees(docs):
@@ -66,7 +62,7 @@ def test_parser_of_another_kind_is_left_as_it_is(tmp_path):
     nlp.initialize()
     nlp.to_disk(tmp_path)
     assert "components" not in faster_parts(tmp_path)
-    assert faster_parts(BUNDLED)["components"] == {"parser": {"factory": LOCKSTEP_FACTORY}}
+    assert faster_parts(BUNDLED_PARSER)["components"] == {"parser": {"factory": LOCKSTEP_FACTORY}}
 
 
 NUMBERS = numpy.random.default_rng(0)
@@ -83,25 +79,20 @@ def test_products_are_those_of_thinc(trans1, trans2):
     numpy.testing.assert_allclose(TorchProducts().gemm(x, y, trans1=trans1, trans2=trans2), expected, atol=1e-5)
 
 
-def test_product_is_written_where_it_is_asked_for():
+def test_product_is_written_where_it_is_asked_for_and_weights_that_may_not_be_written_are_read():
     x, y, out = floats(4, 6), floats(2, 6), numpy.zeros((5, 2), dtype="float32")
+    y.flags.writeable = False
     TorchProducts().gemm(x, y, trans2=True, out=out[1:])
     numpy.testing.assert_allclose(out, [[0, 0], *(x @ y.T)], atol=1e-5)
 
 
-def test_weights_that_may_not_be_written_are_read():
-    x, y = floats(4, 6), floats(6, 2)
-    y.flags.writeable = False
-    numpy.testing.assert_allclose(TorchProducts().gemm(x, y), x @ y, atol=1e-5)
-
-
 def test_spacy_parses_by_itself_where_a_private_part_is_missing(monkeypatch):
     monkeypatch.setattr(spacy_pipeline, "_PRIVATE_PARTS", ("no_such_part",))
-    assert "components" not in faster_parts(BUNDLED)
+    assert "components" not in faster_parts(BUNDLED_PARSER)
 
 
 def test_tokenizer_without_its_languages_rules_reads_all_of_them_from_the_pipeline(lockstep):
-    plain = spacy.load(BUNDLED)
+    plain = spacy.load(BUNDLED_PARSER)
     assert lockstep.tokenizer.to_bytes(exclude=["vocab"]) == plain.tokenizer.to_bytes(exclude=["vocab"])
     for text in (*TEXTS, "It's 5km, isn't it? :-) See http://a.b/c?d=e (U.S.A., e.g.)"):
         assert [token.text for token in lockstep.make_doc(text)] == [token.text for token in plain.make_doc(text)]
@@ -190,15 +181,11 @@ def _content_of_fact(text, parsed, word):
     return [parsed.words[one].of(text) for one in _content(text, parsed) if one in fact]
 
 
-@pytest.mark.parametrize(
-    "notation",
-    [
-        "Amid/prep/4/PROPN heavy/amod/3/ADJ rain/pobj/1/NOUN ships/nsubj/5/NOUN sank/ROOT/0/VERB",
-        "Being/auxpass/2/PROPN sold/ROOT/0/VERB",
-        "Neither/preconj/2/PROPN ships/nsubj/3/NOUN sank/ROOT/0/VERB",
-        "Repair/ROOT/0/PROPN the/det/3/DET lamp/dobj/1/NOUN",
-    ],
-)
+@pytest.mark.parametrize("notation", [
+    "Amid/prep/4/PROPN heavy/amod/3/ADJ rain/pobj/1/NOUN ships/nsubj/5/NOUN sank/ROOT/0/VERB",
+    "Being/auxpass/2/PROPN sold/ROOT/0/VERB", "Neither/preconj/2/PROPN ships/nsubj/3/NOUN sank/ROOT/0/VERB",
+    "Repair/ROOT/0/PROPN the/det/3/DET lamp/dobj/1/NOUN",
+])  # fmt: skip
 def test_first_word_that_only_its_place_makes_a_capital_is_no_name(notation):
     text, parsed = tree(notation, label_scheme="spacy-english")
     assert is_capitalised_as_first(parsed, 0, text)

@@ -8,43 +8,26 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.attribution.made_rows import made_attribution, record
 from tests.attribution.tiny_models import RECORD, save_tiny_model
 
 from attribeam.attribution.attention import reduction
 from attribeam.attribution.attention.attention_model import AttentionModel, load_attention_model
 from attribeam.attribution.attention.batching import pack_by_token_budget, pack_end_to_end, run_halving, shared_lengths
 from attribeam.attribution.attention.capture import observing
-from attribeam.attribution.attention.reduction import (
-    AttentionRule,
-    RowAttention,
-    RowRequest,
-    layer_index,
-    reduce_row,
-    top_columns,
-)
+from attribeam.attribution.attention.reduction import AttentionRule
 from attribeam.attribution.models import is_out_of_memory
 from attribeam.attribution.options import ATTN_UNION, MethodOptions, ModelOptions, Quantization, QueryPosition
-from attribeam.attribution.rows import TokenAttribution
-from attribeam.evaluation.model_description import (
-    agreement_with_float32,
-    attention_shares,
-    is_exact,
-    top_columns_agreement,
-)
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.evaluation import model_description
+from attribeam.evaluation.model_description import agreement_with_float32, attention_shares, is_exact
+from attribeam.schemas import Reason
 from attribeam.schemas.errors import ModelLoadError
-
-
-def record(passages, answer):
-    return QARecord("r", "Who kept the lamp?", tuple(map(Passage, passages)), answer, RowSource("log.parquet", 0))
-
 
 RECORDS = [
     record(["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."], "Ada Thorne lit the lamp."),
-    record(["A short one."], "Yes."),
-    record([], "Nothing was found."),
+    record(["A short one."], "Yes."), record([], "Nothing was found."),
     record(["The lamp was seen from twelve miles away."] * 3, "Twelve miles away, in the tower at Brigg Point."),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +41,6 @@ def attribute(model, records):
 
 
 def assert_same(found, expected):
-    assert isinstance(found, TokenAttribution)
-    assert isinstance(expected, TokenAttribution)
     np.testing.assert_array_equal(found.top_columns, expected.top_columns)
     np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=1e-6)
     np.testing.assert_allclose(found.passage_mass, expected.passage_mass, atol=1e-6)
@@ -85,7 +66,6 @@ def test_batch_that_does_not_fit_is_halved_and_a_row_that_never_fits_is_a_fault(
         if length <= 60:
             assert_same(outcome, alone)
         else:
-            assert isinstance(outcome, RowFault)
             assert outcome.reason is Reason.OUT_OF_MEMORY
 
 
@@ -98,20 +78,14 @@ def test_row_with_nan_is_a_fault_and_its_neighbours_are_not(tmp_path):
         model.network.get_input_embeddings().weight[unused] = float("nan")
     good = model.encode(RECORDS[0])
     first, second = model.attribute([poison, good], [1, 2])
-    assert isinstance(first, RowFault)
     assert first.reason is Reason.NON_FINITE_ATTENTION
     assert_same(second, model.attribute([good], [2])[0])
 
 
 def test_directory_gives_defaults_and_the_user_overrides_them(tmp_path):
     directory = save_tiny_model(tmp_path)
-    defaults = {
-        "layer": 2,
-        "query_position": "self",
-        "top_k": 3,
-        "isolation_tau": 4,
-        "prompt_template": {"question": "Q: {question}\nA: "},
-    }
+    defaults = {"layer": 2, "query_position": "self", "top_k": 3, "isolation_tau": 4}
+    defaults["prompt_template"] = {"question": "Q: {question}\nA: "}
     (directory / "attribution_config.json").write_text(json.dumps(defaults), encoding="utf-8")
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu"))
     assert (model.layer, model.query_position, model.settings.top_k) == (2, QueryPosition.SELF, 3)
@@ -141,18 +115,11 @@ def test_second_load_shares_the_weights_and_keeps_its_own_method(llama):
 def test_provenance_holds_what_the_result_depends_on(model):
     provenance = model.provenance()
     assert provenance["model_revision"].startswith("sha256:")
-    assert {name: provenance[name] for name in ("layer", "layer_count", "layer_type", "query_position")} == {
-        "layer": "3",
-        "layer_count": "4",
-        "layer_type": "full_attention",
-        "query_position": "predicting",
-    }
-    assert {name: provenance[name] for name in ("top_k", "isolation_tau", "dtype", "device")} == {
-        "top_k": "2",
-        "isolation_tau": "2",
-        "dtype": "float32",
-        "device": "cpu",
-    }
+    expected = {
+        "layer": "3", "layer_count": "4", "layer_type": "full_attention", "query_position": "predicting", "top_k": "2",
+        "isolation_tau": "2", "dtype": "float32", "device": "cpu",
+    }  # fmt: skip
+    assert expected.items() <= provenance.items()
     assert provenance["prompt_template"] == model.template.digest
     assert all(provenance.values())
 
@@ -200,13 +167,10 @@ def test_a_row_takes_over_what_it_begins_with_if_that_is_half_of_it(rows):
         whole = whole if shared else one
 
 
-def test_rows_of_one_prompt_come_together_and_count_it_once():
+def test_rows_of_one_prompt_come_together_and_count_it_once_unless_they_are_longer_than_two_batches():
     rows = [row(*[7] * 10, 1, 2), row(*[5] * 15), row(*[7] * 10, 3, 3, 3)]
     assert pack_end_to_end(rows, 15, share=True) == [[0, 2], [1]]
     assert pack_end_to_end(rows, 15, share=False) == [[0], [2], [1]]
-
-
-def test_prompt_is_run_once_unless_its_rows_are_longer_than_two_batches():
     rows = [row(*[7] * 10, answer) for answer in range(6)]
     assert pack_end_to_end([row(5), *rows], 8, share=True) == [[0], [1, 2, 3, 4, 5, 6]]
     batches = pack_end_to_end(rows, 7, share=True)
@@ -215,12 +179,11 @@ def test_prompt_is_run_once_unless_its_rows_are_longer_than_two_batches():
 
 
 OUT_OF_MEMORY = [
-    MemoryError(),
-    torch.OutOfMemoryError("CUDA out of memory"),
+    MemoryError(), torch.OutOfMemoryError("CUDA out of memory"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory: you tried 8 bytes"),
     torch.AcceleratorError("CUDA error: out of memory"),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
-]
+]  # fmt: skip
 
 
 class Machine:
@@ -252,12 +215,9 @@ def test_every_row_gets_its_own_outcome(rows, memory):
     ]
 
 
-def test_other_errors_propagate():
+def test_other_errors_propagate_and_a_real_allocation_failure_of_torch_is_recognised():
     with pytest.raises(RuntimeError, match="shapes"):
         run_halving([1, 2], Machine(0, RuntimeError("shapes do not match")).run)
-
-
-def test_a_real_allocation_failure_of_torch_is_recognised():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
@@ -273,7 +233,7 @@ rows = st.integers(1, 9).flatmap(
 
 @given(rows, st.integers(1, 12))
 def test_best_columns_come_first_and_ties_go_to_the_lower_column(values, top_k):
-    columns, scores = top_columns(torch.tensor(values), top_k)
+    columns, scores = reduction.top_columns(torch.tensor(values), top_k)
     for row, found, found_scores in zip(values, columns.tolist(), scores.tolist(), strict=True):
         expected = sorted(range(len(row)), key=lambda column: (-row[column], column))[:top_k]
         assert found == expected
@@ -299,13 +259,7 @@ def test_masses_of_many_passages_are_summed_from_small_matrices(monkeypatch):
     assert max(sizes) <= 5000
 
 
-LONG = QARecord(
-    "long",
-    "Who lit the lamp?",
-    tuple(Passage(f"The lamp was lit {number} times by the keeper, who lived in the tower.") for number in range(12)),
-    "The keeper lit it.",
-    RowSource("log", 0),
-)
+LONG = record([f"The lamp was lit {number} times by the keeper of the tower." for number in range(15)], "He lit it.")
 
 
 def load(directory, max_tokens=None):
@@ -319,8 +273,8 @@ def test_shares_are_those_of_the_whole_attention_matrix(tmp_path, kind):
     request = model.request(row, len(RECORD.passages))
     seen = {}
 
-    def observe(layer_index, attention):
-        seen[layer_index] = attention.similarity(request.query_positions, len(row.token_ids))
+    def observe(layer, attention):
+        seen[layer] = attention.similarity(request.query_positions, len(row.token_ids))
 
     with observing(observe):
         found = attention_shares(model, RECORD)
@@ -350,19 +304,13 @@ def test_row_that_does_not_fit_is_an_error_of_the_model(tmp_path):
 
 def with_columns(*columns):
     """Attributions to these columns, best first."""
-    count = len(columns)
-    return TokenAttribution(
-        top_columns=np.array(columns, dtype=np.int32),
-        top_scores=np.ones((count, len(columns[0])), dtype=np.float32),
-        passage_mass=np.ones((count, 1), dtype=np.float32),
-        sink_mass=np.zeros(count, dtype=np.float32),
-    )
+    return made_attribution([[(column, 1.0) for column in row] for row in columns])
 
 
 def test_agreement_is_the_share_of_tokens_with_the_same_two_best_columns_in_any_order():
     found = [with_columns((4, 7, 1), (2, 3, 9)), with_columns((0, 5, 6))]
     expected = [with_columns((7, 4, 2), (2, 9, 3)), with_columns((0, 5, 8))]
-    assert top_columns_agreement(found, expected) == pytest.approx(2 / 3)
+    assert model_description.top_columns_agreement(found, expected) == pytest.approx(2 / 3)
 
 
 def test_model_agrees_with_itself_in_float32_and_mostly_in_half_precision(tmp_path):
@@ -382,29 +330,18 @@ def test_a_row_is_not_finite_if_one_of_its_slices_is_not(broken, monkeypatch):
     query, key = torch.ones(1, 4, 2), torch.ones(1, 4, 2)
     if broken is not None:
         query[0, broken] = torch.nan
-    attention = RowAttention(query, key, None, AttentionRule(causal=False, reach=None, scaling=1.0))
-    request = RowRequest(torch.arange(3), token_count=4, column_passage=torch.tensor([-1, 0, 1]), passage_count=2)
-    assert bool(reduce_row(attention, request, top_k=2).finite) is (broken is None)
+    attention = reduction.RowAttention(query, key, None, AttentionRule(causal=False, reach=None, scaling=1.0))
+    request = reduction.RowRequest(
+        torch.arange(3), token_count=4, column_passage=torch.tensor([-1, 0, 1]), passage_count=2
+    )
+    assert bool(reduction.reduce_row(attention, request, top_k=2).finite) is (broken is None)
 
 
 def test_layers_that_do_not_know_their_number_are_counted_from_0():
     knows, unnumbered = torch.nn.Identity(), count()
     knows.layer_idx = 7
-    assert [layer_index(one, unnumbered) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [0, 7, 1]
-
-
-def test_row_above_max_tokens_is_a_fault_that_names_both_lengths(llama):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), max_tokens=20, device="cpu"))
-    with pytest.raises(RowFault, match="at most 20 tokens") as caught:
-        model.encode(RECORDS[0])
-    assert caught.value.reason is Reason.TOO_MANY_TOKENS
-    assert "Ada" not in str(caught.value)
-
-
-def test_template_with_its_own_bos_keeps_exactly_that(llama, tmp_path):
-    path = tmp_path / "template.json"
-    path.write_text(json.dumps({"preamble": "<s>Read this.\n"}), encoding="utf-8")
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(llama), prompt_template=str(path), device="cpu"))
-    row = model.encode(RECORDS[0])
-    assert row.token_ids[0] == 0
-    assert (row.token_ids == 0).sum() == 1
+    assert [reduction.layer_index(one, unnumbered) for one in (torch.nn.Identity(), knows, torch.nn.Identity())] == [
+        0,
+        7,
+        1,
+    ]

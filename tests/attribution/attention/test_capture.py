@@ -14,6 +14,7 @@ from itertools import takewhile
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.attribution.made_rows import full_similarity
@@ -21,21 +22,14 @@ from tests.attribution.tiny_models import (
     CONFIGS,
     DECODERS,
     ENCODERS,
+    GROUPED,
+    MIXED,
     VOCABULARY_SIZE,
+    save_model_of,
     save_tiny_model,
-    save_tiny_tokenizer,
-    tiny_model,
     tiny_wordpiece,
 )
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    GPT2Config,
-    GraniteMoeSWAConfig,
-    GraniteSWAConfig,
-    MobileBertConfig,
-    masking_utils,
-)
+from transformers import AutoModel, masking_utils
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -48,10 +42,9 @@ from attribeam.attribution.attention.capture import capture_attention, capturing
 from attribeam.attribution.attention.end_to_end_attention import EndToEndRows, rows_end_to_end
 from attribeam.attribution.attention.reduction import Capture, RowRequest
 from attribeam.attribution.models.model_directory import choose_layer, layer_types
-from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition
+from attribeam.attribution.options import MethodOptions, ModelOptions, QueryPosition, SoftmaxOver
 from attribeam.attribution.prompts import PromptTemplate
 from attribeam.attribution.prompts.token_offsets import PageTokenizer, encode_page
-from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
@@ -59,8 +52,8 @@ TOLERANCE = 1e-5
 EVERYTHING = 10_000
 
 
-def record(passages, answer):
-    parts = tuple(Passage(text=text, title=f"Part {index}") for index, text in enumerate(passages))
+def record(passages, answer, *, titled=True):
+    parts = tuple(Passage(text=text, title=f"Part {index}" if titled else None) for index, text in enumerate(passages))
     return QARecord("r", "Who kept the lamp?", parts, answer, RowSource("log.parquet", 0))
 
 
@@ -71,11 +64,9 @@ RECORDS = [
 ]
 ANSWERS = ["It was Ada Thorne.", "Ada Thorne lit the lamp.", "A keeper in the tower."]
 BATCHES = {
-    "single": (RECORDS, 1),
-    "padded": (RECORDS, EVERYTHING),
-    "of equal length": (RECORDS[:1] * 2, EVERYTHING),
+    "single": (RECORDS, 1), "padded": (RECORDS, EVERYTHING), "of equal length": (RECORDS[:1] * 2, EVERYTHING),
     "of one prompt": ([replace(RECORDS[2], answer=answer) for answer in ANSWERS], EVERYTHING),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,9 +104,9 @@ def directories(tmp_path_factory):
 
 
 @cache
-def load(directory, case):
-    options = ModelOptions(model=str(directory), layer=case.layer, query_position=case.position, device="cpu")
-    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+def load(directory, **options):
+    given = ModelOptions(model=str(directory), device="cpu", **options)
+    return AttentionModel.from_pretrained(given, method=MethodOptions(top_k=EVERYTHING))
 
 
 @cache
@@ -129,23 +120,24 @@ def eager_similarity(directory, model, row):
     with torch.no_grad():
         outputs = reference(torch.from_numpy(row.token_ids.astype(np.int64))[None], output_attentions=True)
     without_attention = layer_types(reference.config)[: model.layer].count("linear_attention")
-    attention = outputs.attentions[model.layer - 1 - without_attention][0].mean(0).numpy()
+    attention = outputs.attentions[model.layer - 1 - without_attention][0]
     shift = 1 if model.query_position is QueryPosition.PREDICTING else 0
-    similarity = attention[row.prompt_length - shift : len(row.token_ids) - shift]
-    return similarity[:, : row.prompt_length]
+    similarity = attention[:, row.prompt_length - shift : len(row.token_ids) - shift, : row.prompt_length]
+    if model.softmax_over is SoftmaxOver.PROMPT:
+        similarity = similarity / similarity.sum(-1, keepdim=True)
+    return similarity.mean(0).numpy()
 
 
 @pytest.mark.parametrize(("case", "batch"), TRIALS, ids=str)
 def test_similarity_is_that_of_eager_attention(directories, case, batch):
     records, token_budget = BATCHES[batch]
     directory = directories[case.kind]
-    model = copy(load(directory, case))
+    model = copy(load(directory, layer=case.layer, query_position=case.position))
     model.token_budget = token_budget
     rows = [model.encode(one) for one in records]
     found = model.attribute(rows, [len(one.passages) for one in records])
     for row, tokens in zip(rows, found, strict=True):
         expected = eager_similarity(directory, model, row)
-        assert isinstance(tokens, TokenAttribution)
         np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
         for passage in range(tokens.passage_mass.shape[1]):
             mass = expected[:, row.column_passage == passage].sum(1)
@@ -156,13 +148,12 @@ def test_similarity_is_that_of_eager_attention(directories, case, batch):
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_decoders_look_from_the_predicting_position_and_encoders_from_their_own(directories, kind):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directories[kind]), device="cpu"))
+    model = load(directories[kind])
     assert model.query_position is (QueryPosition.SELF if kind in ENCODERS else QueryPosition.PREDICTING)
     assert model.layer == choose_layer(CONFIGS[kind], None).layer
 
 
 RECORDING = "recording_of_queries_and_keys"
-KINDS = ["llama", "gemma3", "gpt2", "gpt_neox", "phi3", "bert"]
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 ROUGHEST = {"bfloat16": 1e-4, "float16": 1e-5}
 ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3}
@@ -176,11 +167,6 @@ def record_and_attend(module, query, key, *rest, scaling, **options):
 
 ALL_ATTENTION_FUNCTIONS.register(RECORDING, record_and_attend)
 ALL_MASK_ATTENTION_FUNCTIONS.register(RECORDING, sdpa_mask)
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def directory(request, tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
 
 
 def queries_and_keys(directory, row, layer, dtype):
@@ -214,18 +200,18 @@ def softmax_in(dtype, parts, *, causal):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_softmax_of_half_precision_models_is_that_of_float32(directory, dtype):
-    options = ModelOptions(model=str(directory), dtype=dtype, query_position=QueryPosition.SELF, device="cpu")
-    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "gpt2", "gpt_neox", "phi3", "bert"])
+def test_softmax_of_half_precision_models_is_that_of_float32(directories, kind, dtype):
+    directory = directories[kind]
+    model = load(directory, dtype=dtype, query_position=QueryPosition.SELF)
     assert model.dtype == DTYPES[dtype]
     row = model.encode(RECORDS[2])
     (tokens,) = model.attribute([row], [3])
-    assert isinstance(tokens, TokenAttribution)
     assert tokens.top_scores.dtype == tokens.passage_mass.dtype == np.float32
     parts = observed_queries_and_keys(model, row)
     for ours, theirs in zip(parts, queries_and_keys(directory, row, model.layer, DTYPES[dtype]), strict=True):
         assert (ours - theirs).abs().mean() <= ROUNDING[dtype] * theirs.abs().mean()
-    causal = AutoConfig.from_pretrained(directory).model_type not in ENCODERS
+    causal = hf.AutoConfig.from_pretrained(directory).model_type not in ENCODERS
     rows, columns = slice(row.prompt_length, None), slice(row.prompt_length)
     exact = softmax_in(torch.float64, parts, causal=causal)[rows, columns].numpy()
     rough = softmax_in(DTYPES[dtype], parts, causal=causal)[rows, columns].double().numpy()
@@ -267,28 +253,20 @@ def test_bias_of_rows_end_to_end_is_refused():
 
 
 PADDED_ONLY = {"llama4", "qwen3_next", "falcon_h1", "roberta"}
-SHARING = ["llama", "mistral", "gemma2", "gemma3", "gpt_oss", "gpt2", "cohere2", "phi3", "bert"]
-
-
-def layout_record(passages, answer):
-    parts = tuple(Passage(text=text) for text in passages)
-    return QARecord("r", "Who kept the lamp?", parts, answer, RowSource("log.parquet", 0))
 
 
 ONE = ["The keeper lived in the tower.", "Ada Thorne built the lighthouse in 1874."]
 OTHER = ["The lamp was seen from twelve miles away."]
 LAYOUT_RECORDS = [
-    layout_record(ONE, "Ada Thorne lit the lamp."), layout_record(OTHER, "It was seen from afar."),
-    layout_record(ONE,
-        "In 1874 the lighthouse was built by Ada Thorne, and the keeper of its lamp lived in the tower."),
-    layout_record(OTHER, "Twelve miles."), layout_record(ONE, "Nobody says."),
-]  # fmt: skip
-
-
-@cache
-def layout_load(directory):
-    options = ModelOptions(model=str(directory), device="cpu", token_budget=EVERYTHING)
-    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+    record(passages, answer, titled=False)
+    for passages, answer in (
+        (ONE, "Ada Thorne lit the lamp."),
+        (OTHER, "It was seen from afar."),
+        (ONE, "In 1874 the lighthouse was built by Ada Thorne, and the keeper of its lamp lived in the tower."),
+        (OTHER, "Twelve miles."),
+        (ONE, "Nobody says."),
+    )
+]
 
 
 def similarities(model, rows):
@@ -302,7 +280,7 @@ def assert_close(found, expected):
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_padded_rows_have_the_attention_of_the_chosen_layout(directories, kind):
-    model = layout_load(directories[kind])
+    model = load(directories[kind], token_budget=EVERYTHING)
     assert model.layout is (RowLayout.PADDED if kind in PADDED_ONLY else RowLayout.END_TO_END)
     padded = copy(model)
     padded.layout = RowLayout.PADDED
@@ -310,16 +288,8 @@ def test_padded_rows_have_the_attention_of_the_chosen_layout(directories, kind):
     assert_close(similarities(model, rows), similarities(padded, rows))
 
 
-@pytest.mark.parametrize("kind", SHARING)
-def test_rows_of_one_prompt_have_the_attention_that_they_have_alone(directories, kind):
-    model = layout_load(directories[kind])
-    rows = [model.encode(one) for one in LAYOUT_RECORDS]
-    alone = [similarity for row in rows for similarity in similarities(model, [row])]
-    assert_close(similarities(model, rows), alone)
-
-
 def test_prompt_in_common_is_computed_once(directories, monkeypatch):
-    model = layout_load(directories["llama"])
+    model = load(directories["llama"], token_budget=EVERYTHING)
     rows = [model.encode(one) for one in LAYOUT_RECORDS]
     forward = model.network.forward
     sizes = []
@@ -341,41 +311,36 @@ def in_common(first, second):
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
+def layout_where_code_fails(directories, error):
+    def fails():
+        raise error
+
+    return choose_layout(load(directories["llama"]).network, ["full_attention"], fails)
+
+
 @pytest.mark.parametrize("error", [AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError])
 def test_model_whose_code_fails_on_rows_end_to_end_gets_padded_rows(directories, error):
-    def fails():
-        raise error("its code wants one row below the other")
+    assert layout_where_code_fails(directories, error("one row below the other")) is RowLayout.PADDED
 
-    network = layout_load(directories["llama"]).network
-    layout = choose_layout(network, ["full_attention"], fails)
-    assert layout is RowLayout.PADDED
+
+def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories):
+    with pytest.raises(torch.OutOfMemoryError):
+        layout_where_code_fails(directories, torch.OutOfMemoryError("out of memory"))
 
 
 def test_model_whose_rows_depend_on_the_padding_behind_them_is_refused(tmp_path):
     shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4}
-    config = MobileBertConfig(vocab_size=VOCABULARY_SIZE, embedding_size=16, **shape)
-    tiny_model(config, causal=False).save_pretrained(tmp_path)
-    save_tiny_tokenizer(tmp_path)
+    config = hf.MobileBertConfig(vocab_size=VOCABULARY_SIZE, embedding_size=16, **shape)
+    save_model_of(tmp_path, config, causal=False)
     with pytest.raises(ModelLoadError, match="depends on the padding behind it"):
         AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"))
 
 
 def test_context_shorter_than_a_sample_row_is_refused_with_both_lengths(tmp_path):
-    tiny_model(GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=2, n_head=4, n_positions=24)).save_pretrained(
-        tmp_path
-    )
-    save_tiny_tokenizer(tmp_path)
+    config = hf.GPT2Config(vocab_size=VOCABULARY_SIZE, n_embd=32, n_layer=2, n_head=4, n_positions=24)
+    save_model_of(tmp_path, config)
     with pytest.raises(ModelLoadError, match=r"a sample row of \d+ tokens, its config.json gives it a context of 24"):
         AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu"))
-
-
-def test_memory_that_runs_out_end_to_end_is_no_reason_to_pad(directories):
-    def fails():
-        raise torch.OutOfMemoryError("out of memory")
-
-    network = layout_load(directories["llama"]).network
-    with pytest.raises(torch.OutOfMemoryError):
-        choose_layout(network, ["full_attention"], fails)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3", "bert", "modernbert"])
@@ -385,7 +350,7 @@ def test_transformers_does_not_look_for_rows_in_the_positions(directories, monke
     def fail(_):
         pytest.fail("the positions were looked into")
 
-    model = layout_load(directories[kind])
+    model = load(directories[kind], token_budget=EVERYTHING)
     assert model.layout is RowLayout.END_TO_END
     monkeypatch.setattr(masking_utils, "find_packed_sequence_indices", fail)
     similarities(model, [model.encode(one) for one in LAYOUT_RECORDS])
@@ -393,48 +358,25 @@ def test_transformers_does_not_look_for_rows_in_the_positions(directories, monke
 
 WORDPIECE = tiny_wordpiece()
 PAGES = PageTokenizer(tiny_wordpiece().backend_tokenizer, add_special_tokens=True)
-QUESTION = "Who built the lighthouse?"
-PASSAGES = ["The LIGHTHOUSE was built in 1874 by Ada Thorne.", "The keeper lived in the tower."]
+PASSAGE = "The LIGHTHOUSE was built in 1874 by Ada Thorne."
 ANSWER = "Ada Thorne built it in 1874."
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("bert"), "bert")
-
-
-@pytest.fixture(scope="module")
-def roberta(tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp("roberta"), "roberta")
-
-
-def encoder_load(encoder_directory):
-    options = ModelOptions(model=str(encoder_directory), device="cpu")
-    return AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
-
-
-def encoder_record(passage):
-    return QARecord("r", QUESTION, (Passage(passage),), ANSWER, RowSource("log.parquet", 0))
-
-
-def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(bert):
-    row = encoder_load(bert).encode(encoder_record(PASSAGES[0]))
+def test_special_tokens_at_both_ends_are_part_of_the_row_and_cover_nothing(directories):
+    row = load(directories["bert"]).encode(record([PASSAGE], ANSWER))
     assert row.token_ids[[0, -1]].tolist() == [WORDPIECE.cls_token_id, WORDPIECE.sep_token_id]
     assert row.column_passage[0] == -1
     assert row.response_chars[-1] is None
     assert [chars.of(ANSWER) for chars in row.response_chars if chars] == [*ANSWER[:-1].split(), "."]
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    answer=st.lists(
-        st.sampled_from(
-            ["Ada", " built", "THE", "tower", " ", "\n", "é", "e\u0301", "漢字", "🦊", "xyz", "'", "\u200b"]
-        ),
-        min_size=1,
-        max_size=7,
-    ).map("".join)
+PIECES = st.sampled_from(
+    ["Ada", " built", "THE", "tower", " ", "\n", "é", "e\u0301", "漢字", "🦊", "xyz", "'", "\u200b"]
 )
+
+
+@settings(max_examples=30, deadline=None)
+@given(answer=st.lists(PIECES, min_size=1, max_size=7).map("".join))
 def test_pieces_of_words_cover_the_text_that_they_stand_for(answer):
     if not answer.strip(" \n\u200b\u0301"):
         return
@@ -450,45 +392,35 @@ def test_pieces_of_words_cover_the_text_that_they_stand_for(answer):
 
 
 @pytest.mark.parametrize(("kind", "letter"), [("bert", " z"), ("roberta", "z")])
-def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(kind, letter, request):
-    encoder_directory = request.getfixturevalue(kind)
-    model = encoder_load(encoder_directory)
+def test_row_of_512_tokens_is_attributed_and_one_more_is_refused(directories, kind, letter):
+    model = load(directories[kind])
     assert model.max_tokens == 512
-    short = len(model.encode(encoder_record(letter)).token_ids)
-    row = model.encode(encoder_record(letter * (513 - short)))
+    short = len(model.encode(record([letter], ANSWER)).token_ids)
+    row = model.encode(record([letter * (513 - short)], ANSWER))
     assert len(row.token_ids) == 512
     (tokens,) = model.attribute([row], [1])
-    assert isinstance(tokens, TokenAttribution)
-    expected = eager_similarity(encoder_directory, model, row)
+    expected = eager_similarity(directories[kind], model, row)
     np.testing.assert_allclose(full_similarity(tokens), expected, atol=TOLERANCE, rtol=0)
     with pytest.raises(RowFault, match="at most 512 tokens") as caught:
-        model.encode(encoder_record(letter * (514 - short)))
+        model.encode(record([letter * (514 - short)], ANSWER))
     assert caught.value.reason is Reason.TOO_MANY_TOKENS
 
 
 def test_bert_made_a_decoder_is_asked_from_the_predicting_position(tmp_path):
     config = type(CONFIGS["bert"])(**{**CONFIGS["bert"].to_dict(), "is_decoder": True})
-    tiny_model(config).save_pretrained(tmp_path)
-    save_tiny_tokenizer(tmp_path)
-    model = encoder_load(tmp_path)
+    save_model_of(tmp_path, config)
+    model = load(tmp_path)
     assert model.query_position is QueryPosition.PREDICTING
-    row = model.encode(encoder_record(PASSAGES[0]))
+    row = model.encode(record([PASSAGE], ANSWER))
     (tokens,) = model.attribute([row], [1])
-    assert isinstance(tokens, TokenAttribution)
     np.testing.assert_allclose(full_similarity(tokens), eager_similarity(tmp_path, model, row), atol=TOLERANCE)
 
 
-SHAPE = {
-    "vocab_size": 400, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 512, "sliding_window": 24,
-    "layer_types": ["sliding_attention", "full_attention"] * 2, "attention_multiplier": 0.5, "bos_token_id": 0,
-    "eos_token_id": 1, "pad_token_id": 2,
-}  # fmt: skip
+SWA = {**GROUPED, **MIXED, "attention_multiplier": 0.5}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "shared_intermediate_size": 16}
 GRANITE_CONFIGS = {
-    modeling_granite_swa: GraniteSWAConfig(**SHAPE),
-    modeling_granitemoe_swa: GraniteMoeSWAConfig(**SHAPE, **EXPERTS),
-}
+    modeling_granite_swa: hf.GraniteSWAConfig(**SWA), modeling_granitemoe_swa: hf.GraniteMoeSWAConfig(**SWA, **EXPERTS),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=GRANITE_CONFIGS, ids=["dense", "experts"])
@@ -498,22 +430,16 @@ def code(request):
 
 @pytest.fixture(scope="module")
 def encoder_directory(code, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("granite_swa")
-    tiny_model(GRANITE_CONFIGS[code]).save_pretrained(folder)
-    save_tiny_tokenizer(folder)
-    return folder
+    return save_model_of(tmp_path_factory.mktemp("granite_swa"), GRANITE_CONFIGS[code])
 
 
 @pytest.mark.parametrize("layer", [1, 2, 3, 4])
 def test_weights_are_the_shares_that_the_layers_output_is_made_of(encoder_directory, code, layer):
-    options = ModelOptions(model=str(encoder_directory), layer=layer, device="cpu")
-    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=10_000))
+    model = load(encoder_directory, layer=layer)
     row = model.encode(RECORDS[2])
     (found,) = model.attribute([row], [len(RECORDS[2].passages)])
-    assert isinstance(found, TokenAttribution)
-    expected = _shares(encoder_directory, code, row.token_ids, layer - 1)[
-        row.prompt_length - 1 : -1, : row.prompt_length
-    ]
+    shares = _shares(encoder_directory, code, row.token_ids, layer - 1)
+    expected = shares[row.prompt_length - 1 : -1, : row.prompt_length]
     np.testing.assert_allclose(full_similarity(found), expected, atol=1e-5, rtol=0)
     without_sinks = eager_similarity(encoder_directory, model, row)
     assert (without_sinks - expected).max() > 5e-5

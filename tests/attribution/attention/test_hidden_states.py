@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.attribution.made_rows import made_row
-from tests.attribution.tiny_models import save_tiny_model, save_tiny_tokenizer, tiny_model
+from tests.attribution.made_rows import made_row, record
+from tests.attribution.tiny_models import GROUPED, MIXED, save_model_of, save_tiny_model
 from tests.evaluation.methods.naive_paper import hidden_similarity, hss_avg, top_k
 from transformers import AutoModel, Gemma3nTextConfig
 
@@ -24,12 +24,10 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ModelOptions
 from attribeam.attribution.rows import PassageWindow, TokenAttribution
-from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
 
-RECORD = QARecord(
-    "r", "Who kept it?", (Passage(text="Ada kept the lamp."), Passage(text="No.")), "Ada did.", RowSource("f", 0)
-)
+RECORD = record(["Ada kept the lamp.", "No."], "Ada did.")
 
 
 @pytest.fixture(scope="module", params=["llama", "gpt2", "gemma2", "modernbert", "bert", "distilbert"])
@@ -76,7 +74,7 @@ def test_no_hook_stays_behind(loaded):
     hidden_states(model.network, row.token_ids, layer=1)
     with keeping_hidden_states(model.network, [], layer=0):
         pass
-    assert not any(one._forward_hooks or one._forward_pre_hooks for one in layers_of(model))
+    assert not any(one._forward_hooks or one._forward_pre_hooks for one in layer_modules(model.network))
 
 
 def test_layer_that_was_not_loaded_is_refused(loaded):
@@ -92,26 +90,12 @@ def test_model_without_a_list_of_its_layers_is_refused(tmp_path):
 
 
 def test_model_with_several_states_for_a_token_is_refused(tmp_path):
-    shape = {
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "head_dim": 8,
-    }
-    more = {"num_key_value_heads": 2, "hidden_size_per_layer_input": 8, "laurel_rank": 4, "num_kv_shared_layers": 0}
-    sizes = {"vocab_size": 400, "vocab_size_per_layer_input": 400, "altup_num_inputs": 2}
-    types = ["sliding_attention", "full_attention"]
-    config = Gemma3nTextConfig(**shape, **more, **sizes, layer_types=types, activation_sparsity_pattern=[0.0, 0.0])
-    tiny_model(config, causal=False).save_pretrained(tmp_path)
-    save_tiny_tokenizer(tmp_path)
+    more = {"head_dim": 8, "hidden_size_per_layer_input": 8, "laurel_rank": 4, "num_kv_shared_layers": 0}
+    sizes = {"vocab_size_per_layer_input": 400, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 4}
+    save_model_of(tmp_path, Gemma3nTextConfig(**GROUPED, **MIXED, **more, **sizes), causal=False)
     choice = ModelChoice(model=ModelOptions(model=str(tmp_path), device="cpu"))
     with pytest.raises(ModelLoadError, match="with one for each token, but there are 2; choose another model"):
         load_models(choice, frozenset({Need.HIDDEN_STATES}))
-
-
-def layers_of(model):
-    return layer_modules(model.network)
 
 
 def similarity(states, column_passage, passages):

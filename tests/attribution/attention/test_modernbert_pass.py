@@ -94,15 +94,6 @@ def test_rows_of_any_lengths_lie_side_by_side(lengths):
     assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(*one) for one in lengths])
 
 
-@pytest.mark.parametrize("options", [{"hidden_activation": "gelu"}, {"local_attention": 70}, {"local_attention": 2}])
-def test_other_activations_and_windows_are_as_exact(options):
-    assert_same(capture_of(tiny_encoder([LOCAL, LOCAL, FULL], **options)), [row_of_tokens(150, 20)])
-
-
-def test_rows_longer_than_the_rotations_at_hand_are_as_exact():
-    assert_same(capture_of(tiny_encoder([LOCAL, FULL])), [row_of_tokens(2100, 5)])
-
-
 @pytest.mark.parametrize(("below", "reused"), [([LOCAL], 60 - 10), ([LOCAL, LOCAL], 60 - 20), ([LOCAL, FULL], None)])
 def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below, reused):
     answers = ([5] * 9, [6] * 7, [6] * 7, [7, 5])
@@ -113,7 +104,6 @@ def test_prompt_that_rows_share_is_run_once_below_a_first_full_layer(below, reus
     capture = capture_of(tiny_encoder([*below, FULL]))
     assert_same(capture, rows)
     fused = fused_of(capture)
-    assert fused is not None
     assert fused.shares == (reused is not None)
     if reused is not None:
         assert shared_lengths([one.token_ids for one in rows], fused.context) == [0, *[reused] * 3]
@@ -130,32 +120,30 @@ LONGROPE = rope_of(
 )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        tiny_encoder([LOCAL, FULL], attention_bias=True),
-        tiny_encoder([LOCAL, FULL], mlp_bias=True),
-        tiny_encoder([LOCAL, FULL], norm_bias=True),
-        tiny_encoder([LOCAL, LOCAL]),
-        tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
-        tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
-        tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
-    ],
-    ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "large", "longrope", "dynamic rope"],
-)
+@pytest.mark.parametrize(("options", "tokens"), [
+    ({"hidden_activation": "gelu"}, 150), ({"local_attention": 70}, 150), ({"local_attention": 2}, 150),
+    ({"rope_parameters": rope_of("linear", factor=4.0)}, 100), ({}, 2100),
+], ids=["gelu", "wide", "narrow", "scaled rope", "longer than the rotations at hand"])  # fmt: skip
+def test_other_activations_windows_rotations_and_lengths_are_as_exact(options, tokens):
+    assert_same(capture_of(tiny_encoder([LOCAL, LOCAL, FULL], **options)), [row_of_tokens(tokens, 20)])
+
+
+@pytest.mark.parametrize("model", [
+    tiny_encoder([LOCAL, FULL], attention_bias=True), tiny_encoder([LOCAL, FULL], mlp_bias=True),
+    tiny_encoder([LOCAL, FULL], norm_bias=True), tiny_encoder([LOCAL, LOCAL]),
+    tiny_encoder([LOCAL, FULL], hidden_size=1536, intermediate_size=1024, num_attention_heads=4),
+    tiny_encoder([LOCAL, FULL], rope_parameters=LONGROPE, max_position_embeddings=128),
+    tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("dynamic", factor=4.0), max_position_embeddings=64),
+], ids=["attention bias", "mlp bias", "norm bias", "local layer captured", "large", "longrope",
+    "dynamic rope"])  # fmt: skip
 def test_other_models_have_no_fused_pass(model):
     assert fused_of(capture_of(model)) is None
 
 
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        {"layers.0.mlp_norm.weight": None},
-        {"layers.1.attn.Wqkv.weight": torch.zeros(72, 25)},
-        {"embeddings.norm.weight": torch.full((24,), torch.nan)},
-    ],
-    ids=["missing", "another shape", "not finite"],
-)
+@pytest.mark.parametrize("damaged", [
+    {"layers.0.mlp_norm.weight": None}, {"layers.1.attn.Wqkv.weight": torch.zeros(72, 25)},
+    {"embeddings.norm.weight": torch.full((24,), torch.nan)},
+], ids=["missing", "another shape", "not finite"])  # fmt: skip
 def test_files_that_do_not_fit_are_left_to_transformers(tmp_path, damaged):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu")
@@ -203,8 +191,3 @@ def test_quantised_encoder_is_loaded_with_its_own_pass(tmp_path, quantization):
     directory = save_tiny_encoder(tmp_path, layer_types=[LOCAL, FULL])
     options = ModelOptions(model=str(directory), device="cpu", dtype="float32", quantization=quantization)
     assert AttentionModel.from_pretrained(options, fused=True).provenance()["forward_pass"] == "of the model"
-
-
-def test_scaled_rope_is_as_exact():
-    model = tiny_encoder([LOCAL, FULL], rope_parameters=rope_of("linear", factor=4.0))
-    assert_same(capture_of(model), [row_of_tokens(100, 5)])

@@ -30,17 +30,27 @@ def pieces(*runs, leading=None):
     return [(text_of(one, PASSAGES)[one[2] : one[3]], pytest.approx(one[4])) for one in found]
 
 
-def test_two_runs_of_one_word_are_one_piece_with_both_scores():
-    assert pieces(run("har", 0.25), run("our", 0.5)) == [("harbour", 0.75)]
+FAINT = run("harbour", 9.0), run("lamp", 0.1, passage=1), run("winters", 0.2, passage=1)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "joined"),
-    [
-        ("brothers", "inland", None), ("harbour", "bell", "harbour bell"), ("bell", "Ostrand", "bell of Ostrand"),
-        ("Vell", "who", "Vell, who"), ("cast", "1874", "cast in 1874"), ("bell", "cast", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("runs", "leading", "expected"), [
+    ([run("har", 0.25), run("our", 0.5)], None, [("harbour", 0.75)]),
+    ([run("harbour", 4.0), run("was", 2.0), run("brothers", 0.21), run("lamps", 0.19)], None,
+        [("harbour", 4.0), ("brothers", 0.21)]),
+    ([run("of", 0.5), run("by", 0.6)], None, [("by", 0.6)]), (FAINT, None, [("harbour", 9.0)]),
+    (FAINT, 1, [("harbour", 9.0), ("winters", 0.2)]), ([run("Gulls sleep")], None, [("Gulls sleep on it.", 1.0)]),
+    ([run("Gulls")], None, [("Gulls", 1.0)]),
+    ([run("bell", in_title=True), run("harbour")], None, [("The bell", 1.0), ("harbour", 1.0)]),
+], ids=["two runs of a word", "faint, and without content", "only one stays", "faint passage", "leading passage",
+    "sentence mostly covered", "word", "title and text apart"])  # fmt: skip
+def test_runs_become_pieces(runs, leading, expected):
+    assert pieces(*runs, leading=leading) == expected
+
+
+@pytest.mark.parametrize(("first", "second", "joined"), [
+    ("brothers", "inland", None), ("harbour", "bell", "harbour bell"), ("bell", "Ostrand", "bell of Ostrand"),
+    ("Vell", "who", "Vell, who"), ("cast", "1874", "cast in 1874"), ("bell", "cast", None),
+])  # fmt: skip
 def test_neighbours_join_over_white_space_marks_and_one_function_word(first, second, joined):
     expected = [(joined, 2.0)] if joined else [(first, 1.0), (second, 1.0)]
     assert pieces(run(first), run(second)) == expected
@@ -66,31 +76,6 @@ def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch):
     assert readable_runs([(0, False, 24_000, 24_005, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_005, 1.0)]
     assert readable_runs([(0, False, 24_000, 24_010, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_011, 1.0)]
     assert _Untouched.looked < 100
-
-
-def test_faint_piece_and_piece_without_content_are_dropped():
-    assert pieces(run("harbour", 4.0), run("was", 2.0), run("brothers", 0.21), run("lamps", 0.19)) == [
-        ("harbour", 4.0), ("brothers", 0.21)
-    ]  # fmt: skip
-
-
-def test_only_piece_stays_though_it_says_nothing():
-    assert pieces(run("of", 0.5), run("by", 0.6)) == [("by", 0.6)]
-
-
-def test_best_piece_of_the_leading_passage_stays_however_faint():
-    faint = run("lamp", 0.1, passage=1), run("winters", 0.2, passage=1)
-    assert pieces(run("harbour", 9.0), *faint) == [("harbour", 9.0)]
-    assert pieces(run("harbour", 9.0), *faint, leading=1) == [("harbour", 9.0), ("winters", 0.2)]
-
-
-def test_sentence_that_is_mostly_covered_is_one_piece():
-    assert pieces(run("Gulls sleep")) == [("Gulls sleep on it.", 1.0)]
-    assert pieces(run("Gulls")) == [("Gulls", 1.0)]
-
-
-def test_title_and_text_stay_apart():
-    assert pieces(run("bell", in_title=True), run("harbour")) == [("The bell", 1.0), ("harbour", 1.0)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 9), st.sampled_from([0.01, 0.5, 2.0])), min_size=1))

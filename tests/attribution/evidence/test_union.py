@@ -16,9 +16,7 @@ from attribeam.attribution.evidence.union import (
     SentenceContext,
     UnionScores,
     keep_best_windows,
-    keep_neighboured,
 )
-from attribeam.attribution.options import MethodOptions
 from attribeam.schemas import CharRange
 
 
@@ -86,19 +84,6 @@ def test_union_and_filter_are_algorithm_1(response, tau):
     kept = expected or unfiltered
     assert columns == sorted(kept)
     assert scores == [kept[column] for column in sorted(kept)]
-
-
-def kept(columns, tau, unions=None):
-    found = keep_neighboured(np.array(columns), np.array(unions or [0] * len(columns)), isolation_tau=tau)
-    return [column for column, stays in zip(columns, found.tolist(), strict=True) if stays]
-
-
-def test_token_within_tau_of_another_is_kept_both_ends_included():
-    assert kept([5, 7, 20], 2) == [5, 7]
-
-
-def test_no_evidence_is_not_isolated_evidence():
-    assert united(scores_of([[(0, 0.5)]], [-1])) == ([], [], False)
 
 
 def test_mass_is_the_mean_of_the_spans_own_tokens():
@@ -182,25 +167,19 @@ def test_windows_are_those_of_the_naive_search(row, window, with_context):
         assert passage_scores[union].tolist() == pytest.approx(sums)
 
 
-@pytest.mark.parametrize("window", [0, -1, 2.5, float("nan")])
-def test_window_that_is_no_number_of_tokens_is_refused(window):
-    with pytest.raises(ValueError, match="evidence_window"):
-        MethodOptions(evidence_window=window)
-
-
 WORDS = tuple(CharRange(start, end) for start, end in [(0, 3), (4, 8), (8, 9), (10, 13), (14, 18), (19, 22), (22, 23)])
 SCORES = np.array([[0.5, 0.0], [0.25, 0.25], [0.0, 0.0], [0.0, 0.5], [0.125, 0.5], [0.0, 0.25], [0.0, 0.0]], np.float32)
 
 
+def one_token_each(words):
+    starts, ends = (np.array([getattr(word, name) for word in words], np.int32) for name in ("char_start", "char_end"))
+    return WordTokenAlignment(words=words, token_char_start=starts, token_char_end=ends)
+
+
 def context():
     """One token a word, which attends to two passage columns as ``SCORES`` says."""
-    alignment = WordTokenAlignment(
-        words=WORDS,
-        token_char_start=np.array([word.char_start for word in WORDS], np.int32),
-        token_char_end=np.array([word.char_end for word in WORDS], np.int32),
-    )
     scores = scores_of([[*enumerate(row)] for row in SCORES.tolist()], [0, 1])
-    return SentenceContext([CharRange(0, 9), CharRange(10, 23)], alignment=alignment, scores=scores)
+    return SentenceContext([CharRange(0, 9), CharRange(10, 23)], alignment=one_token_each(WORDS), scores=scores)
 
 
 def added(context, first, end):
@@ -214,20 +193,11 @@ def test_span_has_the_scores_of_its_whole_sentence():
     assert added(context(), 4, 6) == [0.125, 1.25]
 
 
-@pytest.mark.parametrize("weight", [-0.1, float("inf"), float("nan")])
-def test_weight_below_zero_or_without_end_is_refused(weight):
-    with pytest.raises(ValueError, match="sentence_weight"):
-        MethodOptions(sentence_weight=weight)
-
-
 def test_spans_whose_weights_differ_by_a_factor_share_a_union():
     sentences = 100
     text, parsed = tree(" || ".join(["Dogs/nsubj/2/NOUN bark/root/0/VERB"] * sentences))
-    alignment = WordTokenAlignment(
-        words=parsed.words,
-        token_char_start=np.array([word.char_start for word in parsed.words], np.int32),
-        token_char_end=np.array([word.char_end for word in parsed.words], np.int32),
+    weights = ResponseWeights(alignment=one_token_each(parsed.words), facts=AtomicFacts(parsed)).of_spans(
+        [CharRange(0, len(text))]
     )
-    weights = ResponseWeights(alignment=alignment, facts=AtomicFacts(parsed)).of_spans([CharRange(0, len(text))])
     assert weights.unions.tolist() == [[1] * 2 * sentences]
     assert weights.factors == [2]

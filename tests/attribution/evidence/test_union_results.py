@@ -141,11 +141,6 @@ def test_words_decide_where_attention_is_divided_and_count_nowhere_else():
     assert union.passage_scores == pytest.approx((0.0, 1.3))
 
 
-def test_words_give_no_passage_to_a_span_without_evidence():
-    (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4), settings=DEP.replaced(word_weight=1.0))
-    assert (span.evidence, span.top_passage_index, span.passage_scores) == ((), None, (0.0, 0.0))
-
-
 def test_evidence_outside_the_best_window_of_its_passage_is_left_out():
     attention = [[(2, 0.3), (3, 0.2)], [(4, 0.4), (1, 0.1)], [(5, 0.1), (7, 0.5)]]
     row = rain()
@@ -154,8 +149,9 @@ def test_evidence_outside_the_best_window_of_its_passage_is_left_out():
     assert span.passage_scores == pytest.approx((0.2 + 0.4 + 0.1, 0.5))  # the title counts always
 
 
-def test_span_without_evidence_is_unsupported():
-    (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4))
+@pytest.mark.parametrize("settings", [UNION, DEP.replaced(word_weight=1.0)], ids=["union", "with words"])
+def test_span_without_evidence_is_unsupported_and_has_no_passage(settings):
+    (span,) = rain().evidence([[(0, 0.9), (1, 0.0)]] * 3, CharRange(0, 4), settings=settings)
     assert (span.evidence, span.passage_scores) == ((), (0.0, 0.0))
     assert (span.top_passage_index, span.top_passage_id, span.margin) == (None, None, None)
     assert (span.evidence_mass, span.evidence_isolated, span.support) == (0.0, False, Support.UNSUPPORTED)
@@ -256,19 +252,12 @@ def test_augmented_scores_are_the_naive_sums(attention, words, own_token_weight)
 SETTINGS = MethodOptions(supported_threshold=0.5, weak_threshold=0.25)
 
 
-@pytest.mark.parametrize(
-    ("mass", "support"),
-    [
-        (1.0, Support.SUPPORTED), (0.5, Support.SUPPORTED), (0.49, Support.WEAK), (0.25, Support.WEAK),
-        (0.24, Support.UNSUPPORTED), (0.0, Support.UNSUPPORTED),
-    ],
-)  # fmt: skip
-def test_support_falls_at_its_two_thresholds(mass, support):
+@pytest.mark.parametrize(("mass", "support"), [
+    (1.0, Support.SUPPORTED), (0.5, Support.SUPPORTED), (0.49, Support.WEAK), (0.25, Support.WEAK),
+    (0.24, Support.UNSUPPORTED), (0.0, Support.UNSUPPORTED),
+])  # fmt: skip
+def test_support_falls_at_its_two_thresholds_and_with_an_unmatched_value(mass, support):
     assert decide_support(mass, False, SETTINGS) is support
-
-
-@pytest.mark.parametrize("mass", [0.0, 0.3, 1.0])
-def test_span_with_an_unmatched_value_is_unsupported(mass):
     assert decide_support(mass, True, SETTINGS) is Support.UNSUPPORTED
 
 

@@ -7,7 +7,6 @@ It comes as a GGUF file, which is converted first. The rows were written for thi
 import json
 from dataclasses import replace
 from functools import cache
-from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,8 @@ import torch
 from tests.attribution.attention.test_capture import EVERYTHING, eager_similarity
 from tests.attribution.made_rows import full_similarity
 from tests.attribution.models.test_gguf_files import convert_as_documented
+from tests.attribution.models.test_pretrained_encoder import PASSAGES as FERRY_PASSAGES
+from tests.attribution.models.test_pretrained_encoder import QUESTION
 from tests.attribution.prompts.test_token_offsets import attributed_by
 from tests.pipeline.audit_process import read_all
 from tests.pretrained_packages import SMOLLM2, checked_package
@@ -36,21 +37,14 @@ pytestmark = pytest.mark.pretrained
 LAYER = 18
 """The layer whose attention finds most passages of the package's own labelled rows."""
 
-QUESTION = "How does the ferry to Skelde run?"
-PASSAGES = MappingProxyType(
-    {
-        "winter": "From December on the boats stay in the harbour, because the sound is covered with ice.",
-        "fares": "Grown-ups pay four crowns for a crossing. Children below seven travel free of charge.",
-        "owners": "The line belongs to the town, which bought it in 1931 from a company that had gone bankrupt.",
-        "boats": "Two vessels make the trip; the older one was launched in Kalbrook seventy years ago.",
-    }
-)
+PASSAGES = {
+    **FERRY_PASSAGES,
+    "owners": "The line belongs to the town, which bought it in 1931 from a company that had gone bankrupt.",
+}
 CLAIMS = (
-    "In December the ice keeps the boats in the harbour",
-    "Children under seven years travel free",
-    "The town has owned the line since 1931",
-    "The older of the two vessels was built in Kalbrook",
-)
+    "In December the ice keeps the boats in the harbour", "Children under seven years travel free",
+    "The town has owned the line since 1931", "The older of the two vessels was built in Kalbrook",
+)  # fmt: skip
 ANSWER = f"{'. '.join(CLAIMS)}. Café 🙂"
 ANSWERS = (ANSWER, "Children travel free.", "It was bought in 1931.", ANSWER[:60])
 

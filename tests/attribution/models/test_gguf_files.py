@@ -25,10 +25,10 @@ def gguf():
     return pytest.importorskip("gguf", reason="gguf is not installed")
 
 
-def write_gguf(gguf, path, weights, *, packed=None, architecture="llama"):
+def write_gguf(gguf, path, weights, *, packed):
     """A file as llama.cpp's converter writes it, of the shape of the small Llama."""
     config, tokenizer = CONFIGS["llama"], json.loads(tiny_tokenizer().to_str())["model"]
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
@@ -44,7 +44,7 @@ def write_gguf(gguf, path, weights, *, packed=None, architecture="llama"):
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)
     for name, tensor in weights.items():
-        blocks, kind = (packed or {}).get(name, (tensor, None))
+        blocks, kind = packed.get(name, (tensor, None))
         writer.add_tensor(name, blocks, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

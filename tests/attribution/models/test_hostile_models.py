@@ -22,10 +22,7 @@ DEEP = 100_000
 
 
 def _holds(name, content):
-    def write(folder):
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-
-    return write
+    return lambda folder: (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def _without(name):
@@ -36,30 +33,25 @@ def _cut(name):
     return lambda folder: os.truncate(folder / name, (folder / name).stat().st_size // 2)
 
 
-def _queue(name):
-    """A FIFO that nobody writes to."""
-
+def _replaced(name, make):
     def replace(folder):
         (folder / name).unlink(missing_ok=True)
-        os.mkfifo(folder / name)
+        make(folder / name)
 
     return replace
+
+
+def _queue(name):
+    """A FIFO that nobody writes to."""
+    return _replaced(name, os.mkfifo)
 
 
 def _link(name, target):
-    def replace(folder):
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(target)
-
-    return replace
+    return _replaced(name, lambda path: path.symlink_to(target))
 
 
 def _folder(name):
-    def replace(folder):
-        (folder / name).unlink()
-        (folder / name).mkdir()
-
-    return replace
+    return _replaced(name, Path.mkdir)
 
 
 def _edited(name, edit):
@@ -89,21 +81,16 @@ def _nested(start, end, depth=DEEP):
 
 
 def _weights(change, name=""):
-    def write(folder):
-        found = load_file(folder / WEIGHTS)
-        save_file({key: change(one) if name in key else one for key, one in found.items()}, folder / WEIGHTS)
-
-    return write
+    return _tensors(lambda found: {key: change(one) if name in key else one for key, one in found.items()})
 
 
 def _named(rename):
     """Weights under other names, without those that get none."""
+    return _tensors(lambda found: {new: one for name, one in found.items() if (new := rename(name)) is not None})
 
-    def write(folder):
-        found = {rename(name): one for name, one in load_file(folder / WEIGHTS).items()}
-        save_file({name: one for name, one in found.items() if name is not None}, folder / WEIGHTS)
 
-    return write
+def _tensors(edit):
+    return lambda folder: save_file(edit(load_file(folder / WEIGHTS)), folder / WEIGHTS)
 
 
 def _header(edit, *, length=None):
@@ -114,9 +101,8 @@ def _header(edit, *, length=None):
         size = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + size])
         text = json.dumps(edit(header) or header).encode()
-        (folder / WEIGHTS).write_bytes(
-            (len(text) if length is None else length).to_bytes(8, "little") + text + content[8 + size :]
-        )
+        said = (len(text) if length is None else length).to_bytes(8, "little")
+        (folder / WEIGHTS).write_bytes(said + text + content[8 + size :])
 
     return write
 
@@ -163,11 +149,7 @@ def _named_by(name, key, code="raise SystemExit(7)"):
 
 
 def _all_of(*damages):
-    def write(folder):
-        for one in damages:
-            one(folder)
-
-    return write
+    return lambda folder: [one(folder) for one in damages]
 
 
 def _larger_vocabulary(values):
@@ -291,13 +273,10 @@ SETTINGS_DAMAGED = {
     "settings are a queue": _queue(SETTINGS), "settings are endless": _link(SETTINGS, "/dev/zero"),
 }  # fmt: skip
 
-HARMLESS = frozenset(
-    {
-        "added words far away", "architecture is a number", "empty added word", "enormous weights",
-        "index of one tensor", "quantised by nobody", "tokenizer of an odd class", "tokenizer with code",
-        "weights of bytes",
-    }
-)  # fmt: skip
+HARMLESS = {
+    "added words far away", "architecture is a number", "empty added word", "enormous weights", "index of one tensor",
+    "quantised by nobody", "tokenizer of an odd class", "tokenizer with code", "weights of bytes",
+}  # fmt: skip
 """Those whose oddity is without effect: their attention is taken as of any model."""
 
 DAMAGES = {**CONFIGS_DAMAGED, **TOKENIZERS_DAMAGED, **WEIGHTS_DAMAGED, **SETTINGS_DAMAGED}

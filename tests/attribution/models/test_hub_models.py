@@ -6,16 +6,7 @@ from shutil import copy
 import httpx2
 import huggingface_hub
 import pytest
-import torch
-from huggingface_hub import constants
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import constants, errors
 from tests.attribution.models.test_weight_loading import save_in_shards
 from tests.attribution.tiny_models import save_tiny_model
 
@@ -28,7 +19,6 @@ from attribeam.schemas.errors import ModelLoadError, ModelUnavailableError
 NAME = "brigg/lighthouse"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OLDER = "89abcdef0123456789abcdef0123456789abcdef"
-CPU = torch.device("cpu")
 
 
 def cache_folder(cache, commit, *, ref):
@@ -51,8 +41,7 @@ def cache(tmp_path, monkeypatch):
 
 def test_cached_model_loads_offline_and_its_commit_is_recorded(cache):
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
-    model = AttentionModel.from_pretrained(ModelOptions(model=NAME, device="cpu"))
-    provenance = model.provenance()
+    provenance = AttentionModel.from_pretrained(ModelOptions(model=NAME, device="cpu")).provenance()
     assert (provenance["model"], provenance["model_revision"]) == (NAME, COMMIT)
 
 
@@ -129,20 +118,18 @@ def _answered(kind, status):
     return kind("refused", response=httpx2.Response(status, request=request))
 
 
-@pytest.mark.parametrize(
-    ("error", "offline", "complaint"),
-    [
-        (_answered(GatedRepoError, 403), False,
-            r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with"),
-        (_answered(RepositoryNotFoundError, 401), False, "no such directory, and no such model at .* or it is private"),
-        (_answered(RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
-        (_answered(HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
-        (LocalEntryNotFoundError("no"), False,
-            r"the hub https://\S+ is unreachable, and it is not wholly in the cache"),
-        (LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
-        (HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("error", "offline", "complaint"), [
+    (_answered(errors.GatedRepoError, 403), False,
+        r"is gated: accept its terms at \S+/brigg/lighthouse, then log in with"),
+    (_answered(errors.RepositoryNotFoundError, 401), False,
+        "no such directory, and no such model at .* or it is private"),
+    (_answered(errors.RevisionNotFoundError, 404), False, "has no revision 'v9'; see"),
+    (_answered(errors.HfHubHTTPError, 500), False, "could not be fetched from .*: refused"),
+    (errors.LocalEntryNotFoundError("no"), False,
+        r"the hub https://\S+ is unreachable, and it is not wholly in the cache"),
+    (errors.LocalEntryNotFoundError("no"), True, "HF_HUB_OFFLINE is set, and it is not wholly in the cache"),
+    (errors.HFValidationError("no"), False, "a hub id such as organisation/name; it is none of these"),
+])  # fmt: skip
 def test_each_way_in_which_a_hub_model_is_not_to_be_had_is_told_apart(cache, monkeypatch, error, offline, complaint):
     def refuse(*_, **__):
         raise error
@@ -159,7 +146,7 @@ def test_partly_cached_model_that_suffices_is_used_where_the_hub_is_out_of_reach
     save_tiny_model(cache_folder(cache, COMMIT, ref="main"))
 
     def incomplete(*_, **__):
-        raise LocalEntryNotFoundError("README.md is missing")
+        raise errors.LocalEntryNotFoundError("README.md is missing")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", incomplete)
     directory = read_model_directory(ModelOptions(model=NAME))

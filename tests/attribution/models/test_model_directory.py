@@ -12,28 +12,12 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load_file
+from tests.attribution.made_rows import record
 from tests.attribution.tiny_models import edit_json, save_tiny_model
-from transformers import (
-    BertConfig,
-    ElectraConfig,
-    EsmConfig,
-    Gemma2Config,
-    Gemma3Config,
-    GPT2Config,
-    GraniteMoeHybridConfig,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-    ModernBertConfig,
-    PerceiverConfig,
-    PreTrainedConfig,
-    RobertaConfig,
-    dynamic_module_utils,
-    modeling_utils,
-)
+from transformers import BertConfig, LlamaConfig, MistralConfig, dynamic_module_utils, modeling_utils
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from attribeam.attribution.attention.attention_model import AttentionModel
@@ -61,29 +45,16 @@ from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas import Passage, QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import ModelLoadError
 
-CPU = torch.device("cpu")
-
 
 def options(directory):
     return ModelOptions(model=str(directory))
-
-
-def load(directory, layer=3):
-    return load_weights(read_model_directory(options(directory)), layer=layer)
-
-
-def test_only_the_layers_up_to_the_captured_one_are_loaded(tmp_path):
-    model = load(save_tiny_model(tmp_path), layer=2)
-    assert len(model.layers) == 2
-    assert not hasattr(model, "lm_head")
-    assert not model.training
 
 
 def test_loading_says_nothing_and_leaves_verbosity_as_it_was(tmp_path, caplog, capfd):
     directory = save_tiny_model(tmp_path)
     capfd.readouterr()
     verbosity = logging.getLogger("transformers").level
-    load(directory)
+    load_weights(read_model_directory(options(directory)), layer=3)
     assert (caplog.text, capfd.readouterr()) == ("", ("", ""))
     assert logging.getLogger("transformers").level == verbosity
 
@@ -118,22 +89,18 @@ def test_tokenizer_neither_cuts_nor_pads_whatever_its_file_says(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["relative_key", "relative_key_query", "alibi"])
-@pytest.mark.parametrize("family", [BertConfig, RobertaConfig, ElectraConfig])
+@pytest.mark.parametrize("family", [BertConfig, hf.RobertaConfig, hf.ElectraConfig])
 def test_relative_positions_of_a_bert_are_refused_when_its_config_is_read(tmp_path, family, kind):
     family(position_embedding_type=kind).save_pretrained(tmp_path)
     with pytest.raises(ModelLoadError, match=f"says position_embedding_type '{kind}', which is ignored"):
         read_model_directory(ModelOptions(model=str(tmp_path)))
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        BertConfig(), BertConfig(position_embedding_type="absolute"),
-        ModernBertConfig(position_embedding_type="absolute"), EsmConfig(position_embedding_type="rotary"),
-        GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
-    ],
-    ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}",
-)  # fmt: skip
+@pytest.mark.parametrize("config", [
+    BertConfig(), BertConfig(position_embedding_type="absolute"),
+    hf.ModernBertConfig(position_embedding_type="absolute"), hf.EsmConfig(position_embedding_type="rotary"),
+    hf.GraniteMoeHybridConfig(position_embedding_type="rope"), LlamaConfig(position_embedding_type="rope"),
+], ids=lambda config: f"{config.model_type} {getattr(config, 'position_embedding_type', 'nothing')}")  # fmt: skip
 def test_positions_that_are_computed_as_the_config_says_are_taken(config):
     check_position_embeddings("lamp", config)
 
@@ -146,17 +113,11 @@ def test_config_of_a_models_own_code_is_not_asked():
     check_position_embeddings("lamp", OwnConfig(position_embedding_type="relative_key"))
 
 
-@pytest.mark.parametrize(
-    ("config", "context"),
-    [
-        (BertConfig(), 512),
-        (GPT2Config(n_positions=64), 64),
-        (RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
-        (Gemma3Config(text_config={"max_position_embeddings": 99}), 99),
-        (PreTrainedConfig(), None),
-    ],
-    ids=["bert", "gpt2", "roberta", "nested", "none"],
-)
+@pytest.mark.parametrize(("config", "context"), [
+    (BertConfig(), 512), (hf.GPT2Config(n_positions=64), 64),
+    (hf.RobertaConfig(max_position_embeddings=514, pad_token_id=1), 512),
+    (hf.Gemma3Config(text_config={"max_position_embeddings": 99}), 99), (hf.PreTrainedConfig(), None),
+], ids=["bert", "gpt2", "roberta", "nested", "none"])  # fmt: skip
 def test_context_is_the_number_of_tokens_with_a_position(config, context):
     assert model_context(config) == context
 
@@ -177,11 +138,8 @@ def test_every_text_model_that_begins_behind_the_padding_is_known():
     types = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MASKED_LM_MAPPING_NAMES}
     files = {model_type: path for model_type in types if (path := modeling_file(model_type)) is not None}
     assert len(files) > 150
-    found = {
-        model_type
-        for model_type, path in files.items()
-        if "def create_position_ids_from_input_ids" in path.read_text(encoding="utf-8")
-    }
+    made = "def create_position_ids_from_input_ids"
+    found = {model_type for model_type, path in files.items() if made in path.read_text(encoding="utf-8")}
     without_a_table = {"trocr"}
     assert found - without_a_table == POSITIONS_BEHIND_PADDING & files.keys()
 
@@ -200,99 +158,15 @@ def test_kernel_of_the_hub_that_a_config_names_is_not_fetched(tmp_path, monkeypa
     load_causal_weights(directory)
 
 
-CONFIGURATION = """
-from transformers import LlamaConfig
-
+OWN_CONFIG = """
 class OwnConfig(LlamaConfig):
     model_type = "own_llama"
 """
-MODELING = """
-from transformers import LlamaModel
-
-from .configuration_own import OwnConfig
-
+OWN_MODEL = """
 class OwnModel(LlamaModel):
     config_class = OwnConfig
 """
-
-
-@pytest.fixture
-def own_modules(tmp_path, monkeypatch):
-    """A place of its own for the code that transformers imports, which is forgotten afterwards."""
-    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.startswith("transformers_modules"):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def directory(tmp_path, own_modules):  # noqa: ARG001 - for what it does
-    """A model whose config and class come with it."""
-    path = save_tiny_model(tmp_path / "own")
-    names = {"AutoConfig": "configuration_own.OwnConfig", "AutoModel": "modeling_own.OwnModel"}
-    edit_json(path / "config.json", model_type="own_llama", auto_map=names)
-    (path / "configuration_own.py").write_text(CONFIGURATION, encoding="utf-8")
-    (path / "modeling_own.py").write_text(MODELING, encoding="utf-8")
-    return path
-
-
-def test_code_of_the_repository_is_not_run_unasked(directory):
-    (directory / "configuration_own.py").write_text("raise RuntimeError('this ran')", encoding="utf-8")
-    with pytest.raises(ModelLoadError, match="then allow it with --trust-remote-code"):
-        read_model_directory(ModelOptions(model=str(directory)))
-
-
-def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(directory):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", trust_remote_code=True))
-    assert type(model.network).__name__ == "OwnModel"
-    assert model.provenance()["model_code"] == "of its repository"
-    assert model.network.config.num_hidden_layers == 4, "own code is given all of its layers"
-    (tokens,) = model.attribute([model.encode(RECORD)], [1])
-    assert isinstance(tokens, TokenAttribution)
-
-
-TOKENIZER = """
-from transformers import PreTrainedTokenizerFast
-
-class OwnTokenizer(PreTrainedTokenizerFast):
-    pass
-"""
-
-
-def with_own_tokenizer(directory, name):
-    """A plain model whose tokenizer's class comes with it, under this name."""
-    path = save_tiny_model(directory / "tokenizer")
-    (path / "tokenization_own.py").write_text(TOKENIZER, encoding="utf-8")
-    auto_map = {"AutoTokenizer": [None, name]}
-    edit_json(path / "tokenizer_config.json", tokenizer_class="OwnTokenizer", auto_map=auto_map)
-    return path
-
-
-def test_code_of_a_tokenizer_is_not_run_unasked(tmp_path):
-    path = with_own_tokenizer(tmp_path, "tokenization_own.OwnTokenizer")
-    (path / "tokenization_own.py").write_text("raise RuntimeError('this ran')", encoding="utf-8")
-    with pytest.raises(ModelLoadError, match="then allow it with --trust-remote-code"):
-        AttentionModel.from_pretrained(ModelOptions(model=str(path), device="cpu"))
-
-
-@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path, file):
-    path = save_tiny_model(tmp_path)
-    edit_json(path / file, auto_map={"AutoModel": "someone/else--modeling_own.OwnModel"})
-    with pytest.raises(ModelLoadError, match="names code of someone/else, whose revision nothing pins; put model"):
-        read_model_directory(ModelOptions(model=str(path), trust_remote_code=True))
-    read_model_directory(ModelOptions(model=str(path)))
-
-
-RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", RowSource("log.parquet", 0))
 PAST_THE_INTERFACE = """
-import torch
-from transformers import LlamaModel
-
-
 class OwnAttention(torch.nn.Module):
     def __init__(self, inner):
         super().__init__()
@@ -310,57 +184,83 @@ class OwnModel(LlamaModel):
             layer.self_attn = OwnAttention(layer.self_attn)
 """
 OTHER_ARGUMENTS = """
-from transformers import LlamaModel
-
-
 class OwnModel(LlamaModel):
     def forward(self, tokens):
         return super().forward(tokens)
 """
 UNKNOWN_NUMBERS = """
-import torch
-from transformers import LlamaModel
-
-
 class OwnModel(LlamaModel):
     def forward(self, **kwargs):
         return super().forward(**kwargs, slopes=torch.ones(4))
 """
 
 
-def save(directory, code):
-    """A tiny Llama whose config names ``OwnModel`` of its own repository."""
-    save_tiny_model(directory)
-    auto_map = {"AutoModel": "modeling_own.OwnModel"}
-    edit_json(directory / "config.json", auto_map=auto_map, architectures=["OwnModel"])
-    (directory / "modeling_own.py").write_text(code, encoding="utf-8")
-    assert load_file(directory / "model.safetensors")
+@pytest.fixture(autouse=True)
+def _modules_of_its_own(monkeypatch, tmp_path_factory):
+    """A place of its own for the code that transformers imports, which is forgotten afterwards."""
+    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path_factory.mktemp("modules")))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("transformers_modules"):
+            del sys.modules[name]
+
+
+def with_code(directory, code, file="config.json", **changes):
+    """A tiny Llama whose file names classes of ``own.py`` beside it."""
+    edit_json(save_tiny_model(directory) / file, **changes)
+    imports = "import torch\nfrom transformers import LlamaConfig, LlamaModel\n"
+    (directory / "own.py").write_text(imports + code, encoding="utf-8")
     return directory
 
 
-def own_load(directory, *, trusted=True):
-    options = ModelOptions(model=str(directory), trust_remote_code=trusted, device="cpu")
+def load_with_code(directory):
+    options = ModelOptions(model=str(directory), device="cpu", trust_remote_code=True)
     return AttentionModel.from_pretrained(options)
 
 
-@pytest.fixture(autouse=True)
-def _modules_of_its_own(monkeypatch, tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("modules"))
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", folder)
+@pytest.mark.parametrize(("file", "changes"), [
+    ("config.json", {"model_type": "own_llama", "auto_map": {"AutoConfig": "own.OwnConfig"}}),
+    ("tokenizer_config.json", {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}),
+])  # fmt: skip
+def test_code_of_the_repository_is_not_run_unasked(tmp_path, file, changes):
+    path = with_code(tmp_path, "raise RuntimeError('this ran')", file, **changes)
+    with pytest.raises(ModelLoadError, match="then allow it with --trust-remote-code"):
+        AttentionModel.from_pretrained(ModelOptions(model=str(path), device="cpu"))
 
 
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        (PAST_THE_INTERFACE, "through transformers' attention interface"),
-        (OTHER_ARGUMENTS, "does not give its attention"),
-        (UNKNOWN_NUMBERS, "its attention takes slopes, which this version does not know"),
-    ],
-    ids=["past the interface", "other arguments", "unknown numbers"],
-)
+def test_code_of_the_repository_runs_where_it_is_trusted_and_is_named(tmp_path):
+    names = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}
+    model = load_with_code(with_code(tmp_path, OWN_CONFIG + OWN_MODEL, model_type="own_llama", auto_map=names))
+    assert type(model.network).__name__ == "OwnModel"
+    assert model.provenance()["model_code"] == "of its repository"
+    assert model.network.config.num_hidden_layers == 4, "own code is given all of its layers"
+    (tokens,) = model.attribute([model.encode(record(["Ada lit it."], "Ada."))], [1])
+    assert isinstance(tokens, TokenAttribution)
+
+
+def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
+    assert load_with_code(save_tiny_model(tmp_path)).provenance()["model_code"] == "of transformers"
+
+
+@pytest.mark.parametrize(("code", "complaint"), [
+    (PAST_THE_INTERFACE, "through transformers' attention interface"), (OTHER_ARGUMENTS, "does not give its attention"),
+    (UNKNOWN_NUMBERS, "its attention takes slopes, which this version does not know"),
+], ids=["past the interface", "other arguments", "unknown numbers"])  # fmt: skip
 def test_own_code_that_hides_its_attention_is_a_load_error(tmp_path, code, complaint):
+    path = with_code(tmp_path, code, auto_map={"AutoModel": "own.OwnModel"}, architectures=["OwnModel"])
     with pytest.raises(ModelLoadError, match=complaint):
-        own_load(save(tmp_path, code))
+        load_with_code(path)
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_of_another_repository_has_no_pinned_revision_and_is_refused(tmp_path, file):
+    path = save_tiny_model(tmp_path)
+    edit_json(path / file, auto_map={"AutoModel": "someone/else--modeling_own.OwnModel"})
+    with pytest.raises(ModelLoadError, match="names code of someone/else, whose revision nothing pins; put model"):
+        read_model_directory(ModelOptions(model=str(path), trust_remote_code=True))
+    read_model_directory(ModelOptions(model=str(path)))
 
 
 def written(tmp_path, values):
@@ -369,23 +269,18 @@ def written(tmp_path, values):
     return path
 
 
-@pytest.mark.parametrize(
-    ("values", "complaint"),
-    [
-        ([], "should hold a JSON object, holds: \\[\\]"),
-        ({"layers": 3}, "layers"),
-        ({"layer": "3"}, "layer should be a whole number from 1, was: '3'"),
-        ({"top_k": True}, "top_k should be a whole number from 1, was: True"),
-        ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
-        ({"supported_threshold": 0.2, "weak_threshold": 0.3}, "weak_threshold <= supported_threshold"),
-        ({"isolation_tau": "two"}, "isolation_tau should be a whole number of tokens from 0, or inf"),
-        ({"query_position": "next"}, "'predicting', 'self'"),
-        ({"softmax_over": "all"}, "'visible', 'prompt'"),
-        ({"prompt_template": "plain"}, "prompt_template should be an object"),
-        ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
-        ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
-    ],
-)
+@pytest.mark.parametrize(("values", "complaint"), [
+    ([], "should hold a JSON object, holds: \\[\\]"), ({"layers": 3}, "layers"),
+    ({"layer": "3"}, "layer should be a whole number from 1, was: '3'"),
+    ({"top_k": True}, "top_k should be a whole number from 1, was: True"),
+    ({"top_k": 0}, "top_k should be a whole number from 1, was: 0"),
+    ({"supported_threshold": 0.2, "weak_threshold": 0.3}, "weak_threshold <= supported_threshold"),
+    ({"isolation_tau": "two"}, "isolation_tau should be a whole number of tokens from 0, or inf"),
+    ({"query_position": "next"}, "'predicting', 'self'"), ({"softmax_over": "all"}, "'visible', 'prompt'"),
+    ({"prompt_template": "plain"}, "prompt_template should be an object"),
+    ({"prompt_template": {"passage": ""}}, "'passage' should have the fields"),
+    ({"dtype": 32}, "dtype should be one of 'auto', 'float32', 'bfloat16', 'float16', was: 32"),
+])  # fmt: skip
 def test_bad_file_is_an_error_with_its_name_and_key(tmp_path, values, complaint):
     with pytest.raises(ValueError, match=complaint) as caught:
         AttributionConfig.from_file(written(tmp_path, values))
@@ -402,14 +297,10 @@ def test_nothing_that_a_model_directory_may_decide_is_left_open_with_a_model():
     assert set(decided) - without.model_fields_set == {"supported_threshold", "weak_threshold"}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (MethodOptions(supported_threshold=0.1), (0.1, 0.1)),
-        (MethodOptions(supported_threshold=0.4), (0.4, 0.2)),
-        (MethodOptions(weak_threshold=0.5), (0.5, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("given", "expected"), [
+    (MethodOptions(supported_threshold=0.1), (0.1, 0.1)), (MethodOptions(supported_threshold=0.4), (0.4, 0.2)),
+    (MethodOptions(weak_threshold=0.5), (0.5, 0.5)),
+])  # fmt: skip
 def test_threshold_given_alone_moves_the_one_it_would_cross(given, expected):
     settings = given.with_model(MethodOptions(supported_threshold=0.3, weak_threshold=0.2))
     assert (settings.supported_threshold, settings.weak_threshold) == expected
@@ -420,22 +311,16 @@ def test_settings_of_a_file_take_the_place_of_the_directorys_own(tmp_path):
     (model / "attribution_config.json").write_text('{"layer": 2, "top_k": 5}', encoding="utf-8")
     own = tmp_path / "own.json"
     own.write_text('{"layer": 1, "isolation_tau": 3}', encoding="utf-8")
-    loaded = AttentionModel.from_pretrained(
-        ModelOptions(model=str(model), device="cpu", attribution_config=str(own)), method=MethodOptions()
-    )
+    given = ModelOptions(model=str(model), device="cpu", attribution_config=str(own))
+    loaded = AttentionModel.from_pretrained(given, method=MethodOptions())
     assert (loaded.layer, loaded.settings.top_k, loaded.settings.isolation_tau) == (1, 2, 3)
-
-
-def test_flag_alone_runs_no_code_and_is_not_named(tmp_path):
-    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", trust_remote_code=True)
-    assert AttentionModel.from_pretrained(options).provenance()["model_code"] == "of transformers"
 
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
 
 def with_types(*types):
-    return Gemma2Config(num_hidden_layers=len(types), layer_types=list(types))
+    return hf.Gemma2Config(num_hidden_layers=len(types), layer_types=list(types))
 
 
 def chosen(config, requested=None):
@@ -453,13 +338,10 @@ def test_default_is_the_layer_above_the_middle(layer_count, layer):
 def test_default_that_cannot_see_the_passages_moves_to_the_nearest_full_layer(kind):
     choice = choose_layer(with_types(FULL, kind, kind, kind, FULL, kind), None)
     assert choice.provenance() == {
-        "layer": "5",
-        "layer_count": "6",
-        "layer_type": FULL,
-        "layer_default": "4",
+        "layer": "5", "layer_count": "6", "layer_type": FULL, "layer_default": "4",
         "layer_kinds": ", ".join(sorted([f"{FULL} 2", f"{kind} 4"])),
         "layer_choice": f"layer 5 of 6: nearest full_attention layer to the default 4 ({kind})",
-    }
+    }  # fmt: skip
 
 
 def test_model_with_windows_everywhere_keeps_the_default_and_says_what_it_misses():
@@ -488,9 +370,7 @@ def test_layer_without_attention_is_refused_and_never_the_default():
         choose_layer(config, 1)
 
 
-@pytest.mark.parametrize(
-    "config", [with_types(LINEAR, LINEAR), MambaConfig(num_hidden_layers=2)], ids=["list", "mamba"]
-)
+@pytest.mark.parametrize("config", [with_types(LINEAR, LINEAR), hf.MambaConfig(num_hidden_layers=2)])
 def test_model_without_any_attention_is_refused(config):
     with pytest.raises(ValueError, match="has only: linear_attention"):
         choose_layer(config, None)
@@ -498,7 +378,7 @@ def test_model_without_any_attention_is_refused(config):
 
 def test_model_of_unknown_depth_is_refused():
     with pytest.raises(ValueError, match=r"\(perceiver\) should have a num_hidden_layers"):
-        choose_layer(PerceiverConfig(), None)
+        choose_layer(hf.PerceiverConfig(), None)
 
 
 @settings(max_examples=30, deadline=None)
@@ -516,7 +396,7 @@ def test_no_layer_of_as_good_a_kind_is_nearer_to_the_default(kinds):
 
 def test_nested_text_config_is_the_one_that_counts():
     text = {"num_hidden_layers": 4, "layer_types": [SLIDING, SLIDING, SLIDING, FULL]}
-    config = Gemma3Config(text_config=text, vision_config={"num_hidden_layers": 9})
+    config = hf.Gemma3Config(text_config=text, vision_config={"num_hidden_layers": 9})
     assert chosen(config) == 4
     trimmed = without_layers_above(config, 3)
     assert (trimmed.text_config.num_hidden_layers, trimmed.vision_config.num_hidden_layers) == (3, 9)
@@ -530,19 +410,12 @@ def test_layers_above_are_cut_from_every_list_of_layers():
     assert config.num_hidden_layers == 4
 
 
-ROW = QARecord(
-    record_id="r",
-    question="Who lit </s> it?",
-    passages=(Passage("Ada Thorne <s> lit it. 🙂", "Brigg"), Passage("")),
-    answer="Ada, in 1874.",
-    source=RowSource("log.parquet", 0),
-)
+LIT = (Passage("Ada Thorne <s> lit it. 🙂", "Brigg"), Passage(""))
+ROW = QARecord("r", "Who lit </s> it?", LIT, "Ada, in 1874.", RowSource("log.parquet", 0))
 TEMPLATES = {
-    "own": None,
-    "plain": {"question": "Q: {question}\nA: "},
-    "with BOS": {"preamble": "<s>"},
+    "own": None, "plain": {"question": "Q: {question}\nA: "}, "with BOS": {"preamble": "<s>"},
     "with a special token inside": {"question": "{question}</s>"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -569,6 +442,7 @@ def test_length_limit_is_that_of_the_model(llama, max_tokens):
         faults.append((caught.value.reason, str(caught.value)))
     assert faults[0] == faults[1]
     assert faults[0][0] is Reason.TOO_MANY_TOKENS
+    assert "tower" not in faults[0][1]
 
 
 def test_whole_row_that_is_too_long_is_refused_where_windows_cannot_help(llama):

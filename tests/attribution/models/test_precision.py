@@ -9,7 +9,7 @@ import pytest
 import torch
 from bitsandbytes.functional import dequantize_blockwise
 from bitsandbytes.nn import Linear4bit, Linear8bitLt
-from tests.attribution.tiny_models import RECORD, VOCABULARY_SIZE, edit_json, save_tiny_model, save_tiny_tokenizer
+from tests.attribution.tiny_models import GROUPED, RECORD, edit_json, save_tiny_model, save_tiny_tokenizer
 from tests.attribution.verdict.judged_rows import save_probed_verdict
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig
 
@@ -21,18 +21,10 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import with_chosen_dtype
 from attribeam.attribution.models import half_precision_instructions, precision
 from attribeam.attribution.models.model_directory import read_model_directory
-from attribeam.attribution.models.precision import (
-    choose_half_precision,
-    is_faster,
-    keep_weights_as_loaded,
-    quantization_config,
-)
+from attribeam.attribution.models.precision import choose_half_precision, keep_weights_as_loaded, quantization_config
 from attribeam.attribution.models.weight_loading import held_size, total_size, weight_groups
 from attribeam.attribution.options import ModelOptions, Quantization
-from attribeam.attribution.rows import TokenAttribution
 from attribeam.schemas.errors import ModelLoadError
-
-READS_ATTENTION = frozenset({Need.ATTENTION})
 
 
 def stored_in(directory, dtype):
@@ -58,7 +50,6 @@ def processor_with(monkeypatch, *dtypes, faster=True):
 def test_model_stored_in_half_precision_runs_in_it_where_products_are_faster(tmp_path, monkeypatch, dtype):
     measured = processor_with(monkeypatch, dtype)
     choice = choose_half_precision(stored_in(tmp_path, dtype))
-    assert choice is not None
     assert choice.dtype == dtype
     assert "amx" in choice.reason
     assert measured == [getattr(torch, dtype)]
@@ -80,7 +71,6 @@ def test_dtype_in_the_attribution_config_that_is_named_leaves_nothing_to_choose(
 def test_float32_is_chosen_where_half_precision_gains_nothing(stored, faster, reason, tmp_path, monkeypatch):
     measured = processor_with(monkeypatch, "bfloat16", faster=faster)
     choice = choose_half_precision(stored_in(tmp_path, stored))
-    assert choice is not None
     assert choice.dtype == "float32"
     assert reason in choice.reason
     assert (measured == []) == (stored == "float16")
@@ -96,33 +86,22 @@ def test_the_best_times_of_both_are_compared(monkeypatch, times):
         return seconds[left.dtype] + next(disturbed, 0.0)
 
     monkeypatch.setattr(precision, "_seconds", timed)
-    assert is_faster(torch.bfloat16) is (times[1] < times[0] / 1.5)
+    assert precision.is_faster(torch.bfloat16) is (times[1] < times[0] / 1.5)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"dtype": "float32"}, {"dtype": "bfloat16"}, {"quantization": Quantization.NF4}],
-    ids=["float32", "bfloat16", "quantised"],
-)
-def test_nothing_is_chosen_where_the_user_has(tmp_path, monkeypatch, given):
-    processor_with(monkeypatch, "bfloat16")
-    assert choose_half_precision(stored_in(tmp_path, "bfloat16").replaced(**given)) is None
-
-
-def test_nothing_is_chosen_for_a_model_stored_in_float32(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("stored", "given"), [
+    ("bfloat16", {"dtype": "float32"}), ("bfloat16", {"dtype": "bfloat16"}),
+    ("bfloat16", {"quantization": Quantization.NF4}), ("float32", {}),
+])  # fmt: skip
+def test_nothing_is_chosen_where_the_user_has_or_the_model_is_stored_in_float32(tmp_path, monkeypatch, stored, given):
     processor_with(monkeypatch, "bfloat16", "float16")
-    assert choose_half_precision(stored_in(tmp_path, "float32")) is None
+    assert choose_half_precision(stored_in(tmp_path, stored).replaced(**given)) is None
 
 
-@pytest.mark.parametrize(
-    ("needs", "chosen"),
-    [
-        (READS_ATTENTION, "bfloat16"),
-        (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
-        (frozenset({Need.LANGUAGE_MODEL}), "auto"),
-        (frozenset({Need.PARSER}), "auto"),
-    ],
-)
+@pytest.mark.parametrize(("needs", "chosen"), [
+    (frozenset({Need.ATTENTION}), "bfloat16"), (frozenset({Need.HIDDEN_STATES}), "bfloat16"),
+    (frozenset({Need.LANGUAGE_MODEL}), "auto"), (frozenset({Need.PARSER}), "auto"),
+])  # fmt: skip
 def test_only_models_whose_attention_or_states_are_read_leave_float32(tmp_path, monkeypatch, needs, chosen):
     processor_with(monkeypatch, "bfloat16")
     assert with_chosen_dtype(stored_in(tmp_path, "bfloat16"), needs).dtype == chosen
@@ -158,16 +137,10 @@ GRANITE = "flags\t: avx512_fp16 amx_bf16 amx_fp16 amx_tile avx512_bf16\n"
 ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd bf16 asimdhp i8mm\n"
 
 
-@pytest.mark.parametrize(
-    ("description", "expected"),
-    [
-        (XEON, {"bfloat16": ("amx_bf16", "avx512_bf16")}),
-        (GRANITE, {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}),
-        (EPYC, {}),
-        (ARM, {}),
-    ],
-    ids=["amx", "amx with float16", "avx2", "arm"],
-)
+@pytest.mark.parametrize(("description", "expected"), [
+    (XEON, {"bfloat16": ("amx_bf16", "avx512_bf16")}),
+    (GRANITE, {"bfloat16": ("amx_bf16", "avx512_bf16"), "float16": ("amx_fp16", "avx512_fp16")}), (EPYC, {}), (ARM, {}),
+], ids=["amx", "amx with float16", "avx2", "arm"])  # fmt: skip
 def test_instructions_are_those_of_the_line_of_flags(tmp_path, monkeypatch, description, expected):
     (tmp_path / "cpuinfo").write_text(description, encoding="utf-8")
     monkeypatch.setattr(models, "_PROCESSOR", tmp_path / "cpuinfo")
@@ -186,15 +159,7 @@ def test_torch_is_asked_where_the_system_says_nothing(tmp_path, monkeypatch, des
 
 
 LAYER = 3
-CONFIG = LlamaConfig(
-    vocab_size=VOCABULARY_SIZE,
-    hidden_size=128,
-    intermediate_size=256,
-    num_hidden_layers=4,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    max_position_embeddings=512,
-)
+CONFIG = LlamaConfig(**GROUPED | {"hidden_size": 128, "intermediate_size": 256})
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +183,6 @@ def load(directory, kind, dtype="float32"):
 
 def masses(model):
     (tokens,) = model.attribute([model.encode(RECORD)], [2])
-    assert isinstance(tokens, TokenAttribution)
     return tokens.passage_mass
 
 
@@ -259,9 +223,8 @@ def test_provenance_names_the_quantisation_and_its_library(directory):
 @pytest.mark.parametrize("kind", [Quantization.NF4, Quantization.INT8])
 def test_provenance_names_the_quantisation_that_the_weights_are_stored_in(directory, tmp_path, kind):
     how = quantization_config(kind, CONFIG, torch.float32)
-    AutoModelForCausalLM.from_pretrained(directory, quantization_config=how, device_map={"": "cpu"}).save_pretrained(
-        tmp_path
-    )
+    model = AutoModelForCausalLM.from_pretrained(directory, quantization_config=how, device_map={"": "cpu"})
+    model.save_pretrained(tmp_path)
     save_tiny_tokenizer(tmp_path)
     stored = load(tmp_path, Quantization.NONE)
     assert stored.provenance()["quantization"] == f"stored: bitsandbytes {kind}"
@@ -275,16 +238,11 @@ def test_missing_package_names_the_extra_to_install(directory, monkeypatch):
         load(directory, Quantization.NF4)
 
 
-@pytest.mark.parametrize(
-    ("entries", "name"),
-    [
-        ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
-        ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
-        (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"),
-        ({}, "method not named"),
-    ],
-    ids=["gptq", "fp8", "as an object", "empty"],
-)
+@pytest.mark.parametrize(("entries", "name"), [
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq 4 bits"),
+    ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
+    (BitsAndBytesConfig(load_in_4bit=True), "bitsandbytes fp4"), ({}, "method not named"),
+], ids=["gptq", "fp8", "as an object", "empty"])  # fmt: skip
 def test_model_that_is_quantised_already_is_refused_by_the_name_of_its_method(entries, name):
     config = LlamaConfig()
     config.quantization_config = entries

@@ -15,11 +15,13 @@ def revision(directory, layer=2):
     return revision_of(read_model_directory(ModelOptions(model=str(directory))), layer=layer)
 
 
-def add_to(directory, name):
-    path = directory / "model.safetensors"
-    tensors = load_file(path)
-    tensors[name] = tensors[name] + 1e-3
-    save_file(tensors, path, metadata={"format": "pt"})
+def other_weight(layer):
+    def add(directory):
+        path, name = directory / "model.safetensors", f"model.layers.{layer}.self_attn.q_proj.weight"
+        tensors = load_file(path)
+        save_file({**tensors, name: tensors[name] + 1e-3}, path, metadata={"format": "pt"})
+
+    return add
 
 
 def other_defaults(directory):
@@ -31,12 +33,7 @@ def other_tokenizer(directory):
     path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
 
 
-def other_weight_below(directory):
-    add_to(directory, "model.layers.1.self_attn.q_proj.weight")
-
-
-def other_weight_above(directory):
-    add_to(directory, "model.layers.2.self_attn.q_proj.weight")
+other_weight_below, other_weight_above = other_weight(1), other_weight(2)
 
 
 @pytest.mark.parametrize("change", [other_defaults, other_tokenizer, other_weight_below])

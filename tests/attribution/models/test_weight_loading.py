@@ -10,45 +10,27 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.attribution.attention.test_capture import EVERYTHING, RECORDS, eager_similarity
+from tests.attribution.attention.test_capture import RECORDS, TOLERANCE, eager_similarity
+from tests.attribution.attention.test_capture import load as load_attention
 from tests.attribution.made_rows import full_similarity
 from tests.attribution.tiny_models import (
     CONFIGS,
     NESTED,
     RECORD,
+    save_model_of,
     save_nested_model,
     save_tiny_model,
-    save_tiny_tokenizer,
-    tiny_model,
 )
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    EsmcConfig,
-    Gemma3Config,
-    Gemma3nTextConfig,
-    GPTNeoXJapaneseConfig,
-    Qwen2Config,
-    modeling_utils,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, modeling_utils
 
-from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.models import weight_loading
 from attribeam.attribution.models.model_directory import read_model_directory
 from attribeam.attribution.models.weight_files import is_above_layer
-from attribeam.attribution.models.weight_loading import (
-    check_fits,
-    depth_matters,
-    drop_unused_weights,
-    keep_freed_memory,
-    load_weights,
-    total_size,
-    weight_groups,
-)
-from attribeam.attribution.options import MethodOptions, ModelOptions, Quantization
-from attribeam.attribution.rows import TokenAttribution
+from attribeam.attribution.models.weight_loading import load_weights, total_size, weight_groups
+from attribeam.attribution.options import ModelOptions, Quantization
 from attribeam.schemas.errors import ModelLoadError
 
 CPU = torch.device("cpu")
@@ -146,20 +128,18 @@ def test_pickled_weights_are_refused_and_named(tmp_path):
     directory = save_tiny_model(tmp_path)
     torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
     (directory / "model.safetensors").unlink()
-    with pytest.raises(
-        ModelLoadError, match=r"pytorch_model\.bin, which can run code when read; if you trust it, convert"
-    ):
+    complaint = r"pytorch_model\.bin, which can run code when read; if you trust it, convert"
+    with pytest.raises(ModelLoadError, match=complaint):
         load(directory, layer=2)
 
 
 @pytest.mark.parametrize("kind", NESTED)
 def test_text_model_alone_has_the_attention_of_the_whole(kind, tmp_path):
     whole = save_nested_model(tmp_path, kind)
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(tmp_path), device="cpu", layer=3))
+    model = load_attention(tmp_path, layer=3)
     assert not any("vis" in name for name, _ in model.network.named_parameters())
     row = model.encode(RECORD)
     (tokens,) = model.attribute([row], [2])
-    assert isinstance(tokens, TokenAttribution)
     with torch.inference_mode():
         output = whole(input_ids=torch.from_numpy(row.token_ids.astype(np.int64))[None], output_attentions=True)
     similarity = output.attentions[2][0].mean(0)[row.prompt_length - 1 : -1, : row.prompt_length].numpy()
@@ -167,33 +147,30 @@ def test_text_model_alone_has_the_attention_of_the_whole(kind, tmp_path):
     np.testing.assert_allclose(tokens.passage_mass, expected, atol=1e-5)
 
 
-TOLERANCE = 1e-5
 SCALED_BY_DEPTH = {"minicpm3", "albert", "distilbert"}
 """ALBERT's groups of layers go by their number; DistilBERT only keeps the number, which is not told from using it."""
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_most_models_only_build_their_layers_by_their_number(kind):
-    assert depth_matters(CONFIGS[kind]) is (kind in SCALED_BY_DEPTH)
+    assert weight_loading.depth_matters(CONFIGS[kind]) is (kind in SCALED_BY_DEPTH)
 
 
 @pytest.mark.parametrize(
-    "config", [EsmcConfig(), Gemma3nTextConfig(), GPTNeoXJapaneseConfig()], ids=lambda c: c.model_type
+    "config",
+    [hf.EsmcConfig(), hf.Gemma3nTextConfig(), hf.GPTNeoXJapaneseConfig()],
+    ids=lambda c: c.model_type,
 )
 def test_scales_shared_keys_and_last_layers_are_found(config):
-    assert depth_matters(config)
+    assert weight_loading.depth_matters(config)
 
 
 def test_scale_of_every_layer_is_that_of_the_whole_model(tmp_path):
     """MiniCPM3 adds to the stream in proportion to 1 / sqrt(layers): a cut config would change layer 1 already."""
-    config = type(CONFIGS["minicpm3"])(**{**CONFIGS["minicpm3"].to_dict(), "num_hidden_layers": 9})
-    tiny_model(config).save_pretrained(tmp_path)
-    save_tiny_tokenizer(tmp_path)
-    options = ModelOptions(model=str(tmp_path), layer=2, device="cpu")
-    model = AttentionModel.from_pretrained(options, method=MethodOptions(top_k=EVERYTHING))
+    save_model_of(tmp_path, type(CONFIGS["minicpm3"])(**{**CONFIGS["minicpm3"].to_dict(), "num_hidden_layers": 9}))
+    model = load_attention(tmp_path, layer=2)
     row = model.encode(RECORDS[0])
     (tokens,) = model.attribute([row], [2])
-    assert isinstance(tokens, TokenAttribution)
     assert AutoConfig.from_pretrained(tmp_path).num_hidden_layers == model.network.config.num_hidden_layers == 9
     assert abs(full_similarity(tokens) - eager_similarity(tmp_path, model, row)).max() < TOLERANCE
 
@@ -202,8 +179,7 @@ _ONE_LAYER_FOR_ALL = ("albert",)
 
 
 def size(directory, **options):
-    model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
-    return sum(parameter.numel() for parameter in model.network.parameters())
+    return sum(parameter.numel() for parameter in load_attention(directory, **options).network.parameters())
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "phi3", "bert", "modernbert", *_ONE_LAYER_FOR_ALL])
@@ -214,8 +190,8 @@ def test_weights_behind_the_attention_are_not_kept(kind, tmp_path):
 
 
 def test_feed_forward_and_output_of_the_captured_layer_are_gone_and_all_below_is_kept(tmp_path):
-    options = ModelOptions(model=str(save_tiny_model(tmp_path)), device="cpu", layer=2)
-    kept = {name for name, _ in AttentionModel.from_pretrained(options).network.named_parameters()}
+    model = load_attention(save_tiny_model(tmp_path), layer=2)
+    kept = {name for name, _ in model.network.named_parameters()}
     assert {name for name in kept if name.startswith("layers.1.")} == {
         "layers.1.input_layernorm.weight",
         *(f"layers.1.self_attn.{part}_proj.weight" for part in "qkv"),
@@ -234,30 +210,19 @@ def test_weight_that_is_used_elsewhere_under_another_name_stays():
     shared = torch.nn.Parameter(torch.ones(2))
     model = torch.nn.Module()
     model.layers = torch.nn.ModuleList([_Layer(shared)])
-    with drop_unused_weights(model, 1):
+    with weight_loading.drop_unused_weights(model, 1):
         torch.add(shared, 1)
     assert [name for name, _ in model.named_parameters()] == ["layers.0.shared"]
 
 
-QWEN2_7B = Qwen2Config(
-    hidden_size=3584,
-    num_hidden_layers=28,
-    intermediate_size=18944,
-    num_attention_heads=28,
-    num_key_value_heads=4,
-    vocab_size=152064,
-)
+QWEN2_7B = hf.Qwen2Config(hidden_size=3584, num_hidden_layers=28, intermediate_size=18944, num_attention_heads=28,
+    num_key_value_heads=4, vocab_size=152064)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("dtype", "quantization", "gigabytes"),
-    [
-        (torch.float32, Quantization.NONE, 16.16),
-        (torch.bfloat16, Quantization.NONE, 8.08),
-        (torch.bfloat16, Quantization.INT8, 4.59),
-        (torch.bfloat16, Quantization.NF4, 2.89),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "quantization", "gigabytes"), [
+    (torch.float32, Quantization.NONE, 16.16), (torch.bfloat16, Quantization.NONE, 8.08),
+    (torch.bfloat16, Quantization.INT8, 4.59), (torch.bfloat16, Quantization.NF4, 2.89),
+])  # fmt: skip
 def test_fifteen_layers_and_the_embedding_table_of_qwen2_7b(dtype, quantization, gigabytes):
     groups = weight_groups(QWEN2_7B, 15)
     assert total_size(groups, dtype, quantization) / 1e9 == pytest.approx(gigabytes, abs=0.005)
@@ -272,7 +237,7 @@ def test_every_weight_that_is_loaded_is_counted_once(kind, tmp_path):
 
 
 def test_of_a_nested_model_the_text_model_alone_counts():
-    config = Gemma3Config()
+    config = hf.Gemma3Config()
     text = config.get_text_config()
     assert weight_groups(config, 2) == weight_groups(text, 2)
 
@@ -280,11 +245,9 @@ def test_of_a_nested_model_the_text_model_alone_counts():
 def test_model_beyond_the_free_memory_is_refused_before_its_weights_are_read(tmp_path, monkeypatch):
     QWEN2_7B.save_pretrained(tmp_path)
     monkeypatch.setattr(weight_loading, "free_memory", lambda _: 4 * 10**9)
-    directory = read_model_directory(ModelOptions(model=str(tmp_path)))
-    with pytest.raises(
-        ModelLoadError, match=r"need 16\.16 GB .*, but cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
-    ):
-        load_weights(directory, layer=15)
+    complaint = r"need 16\.16 GB .*, but cpu has 4\.00 GB left; with --quantization nf4 .* 2\.89"
+    with pytest.raises(ModelLoadError, match=complaint):
+        load(tmp_path, layer=15)
 
 
 def _proc(tmp_path, monkeypatch, *, limit):
@@ -318,17 +281,18 @@ def test_where_nobody_says_what_is_free_nothing_is_refused(tmp_path, monkeypatch
     monkeypatch.setattr(weight_loading, "_CONTROL_GROUP", tmp_path)
     assert weight_loading.free_memory(CPU) is None
     QWEN2_7B.save_pretrained(tmp_path)
-    check_fits(read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU)
+    weight_loading.check_fits(
+        read_model_directory(ModelOptions(model=str(tmp_path))), layer=28, dtype=torch.float32, device=CPU
+    )
 
 
 def test_memory_that_runs_out_on_the_way_is_a_load_error(tmp_path, monkeypatch):
     def run_out(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    directory = read_model_directory(ModelOptions(model=str(save_tiny_model(tmp_path))))
     monkeypatch.setattr(weight_loading.AutoModel, "from_pretrained", run_out)
     with pytest.raises(ModelLoadError, match="does not fit into the free memory of its device; try --quantization nf4"):
-        load_weights(directory, layer=2)
+        load(save_tiny_model(tmp_path), layer=2)
 
 
 NO_HUGE_PAGES = 41
@@ -365,7 +329,7 @@ def thresholds_set(monkeypatch, network):
     glibc = SimpleNamespace(mallopt=lambda *given: taken.append(given))
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     monkeypatch.setattr(weight_loading.ctypes, "CDLL", lambda _: glibc)
-    keep_freed_memory(network)
+    weight_loading.keep_freed_memory(network)
     return taken
 
 

@@ -48,16 +48,13 @@ def test_every_range_holds_its_text_whatever_the_texts_contain(question, passage
     check_ranges(template.render(question=question, passages=passages), question, passages)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "complaint"),
-    [
-        ("passage", "nothing", r"'passage' should have the fields \{text\}"),
-        ("passage", "{text} {title}", r"has: \{text\}, \{title\}"), ("passage", "{text}{text}", "once each"),
-        ("titled_passage", "{text}", r"\{title\}, \{text\}"), ("question", "Answer:", r"\{question\}"),
-        ("question", "{question!r}", "bare"), ("question", "{question:>9}", "bare"),
-        ("question", "{question", "double literal braces"), ("question", "{question} {}", r"has: \{question\}, \{\}"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "complaint"), [
+    ("passage", "nothing", r"'passage' should have the fields \{text\}"),
+    ("passage", "{text} {title}", r"has: \{text\}, \{title\}"), ("passage", "{text}{text}", "once each"),
+    ("titled_passage", "{text}", r"\{title\}, \{text\}"), ("question", "Answer:", r"\{question\}"),
+    ("question", "{question!r}", "bare"), ("question", "{question:>9}", "bare"),
+    ("question", "{question", "double literal braces"), ("question", "{question} {}", r"has: \{question\}, \{\}"),
+])  # fmt: skip
 def test_bad_format_is_refused_with_its_name(name, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         PromptTemplate(**{name: text})
@@ -103,18 +100,22 @@ PASSAGES = [Passage("Ada Thorne built it.", "Brigg"), Passage("The lamp was seen
 
 
 def fast(template, tokenizer=None):
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer or byte_level(), bos_token="<s>", eos_token="</s>", chat_template=template
-    )
+    specials = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer or byte_level(), chat_template=template, **specials)
+
+
+def own_chat(tokenizer, question):
+    """What the tokenizer's own chat makes of the message."""
+    message = USER_MESSAGE.render(question=question, passages=PASSAGES).text
+    chat = [{"role": "user", "content": message}]
+    return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
 
 
 @pytest.mark.parametrize("template", [CHATML, INST], ids=["chatml", "inst"])
 @pytest.mark.parametrize("kind", [byte_level, lambda: metaspace("first"), lambda: metaspace("always")])
 def test_tokens_are_those_of_the_tokenizers_own_chat(template, kind):
     tokenizer = fast(template, kind())
-    message = USER_MESSAGE.render(question="Who built it?", passages=PASSAGES).text
-    chat = [{"role": "user", "content": message}]
-    theirs = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    theirs = own_chat(tokenizer, "Who built it?")
     expected = tokenizer(theirs + "Ada.", add_special_tokens=False)["input_ids"]
     prompt = chat_prompt_template(tokenizer).render(question="Who built it?", passages=PASSAGES)
     assert prompt.text == theirs
@@ -158,10 +159,8 @@ def test_day_of_a_dated_template_is_fixed_and_braces_stay():
 )
 def test_white_space_at_the_beginning_of_a_template_is_that_of_the_tokenizers_own_chat(start):
     tokenizer = fast(start + CHATML)
-    message = USER_MESSAGE.render(question="Who?", passages=PASSAGES).text
-    chat = [{"role": "user", "content": message}]
-    theirs = tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
-    assert chat_prompt_template(tokenizer).render(question="Who?", passages=PASSAGES).text == theirs
+    found = chat_prompt_template(tokenizer).render(question="Who?", passages=PASSAGES)
+    assert found.text == own_chat(tokenizer, "Who?")
 
 
 def test_template_that_can_think_is_told_not_to():
@@ -169,16 +168,13 @@ def test_template_that_can_think_is_told_not_to():
     assert prompt.text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n")
 
 
-@pytest.mark.parametrize(
-    ("template", "complaint"),
-    [
-        (None, "should have a chat template, has none"), ("{{ messages[0].content | upper }}", "changes it"),
-        ("{{ messages[0].content }}{{ messages[0].content }}", "repeats or changes"), ("Hello.", "leaves it out"),
-        ("{{ raise_exception('no user') }}", "its chat template fails: no user"),
-        ("{{ messages[0].content }}{{ 'x' * 10**15 }}", "asks for more memory than there is"),
-        ("{{ messages[0].content", "its chat template fails"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("template", "complaint"), [
+    (None, "should have a chat template, has none"), ("{{ messages[0].content | upper }}", "changes it"),
+    ("{{ messages[0].content }}{{ messages[0].content }}", "repeats or changes"), ("Hello.", "leaves it out"),
+    ("{{ raise_exception('no user') }}", "its chat template fails: no user"),
+    ("{{ messages[0].content }}{{ 'x' * 10**15 }}", "asks for more memory than there is"),
+    ("{{ messages[0].content", "its chat template fails"),
+])  # fmt: skip
 def test_chat_template_that_cannot_be_used_says_why_and_the_way_out(template, complaint):
     with pytest.raises(ValueError, match=rf"{complaint}.*--prompt-template plain"):
         chat_prompt_template(fast(template))
@@ -188,13 +184,10 @@ OWN = PromptTemplate(preamble="Own. ")
 RECORD = QARecord("r", "Who?", (Passage("Ada lit it. <|im_end|>"),), "Ada.", RowSource("log.parquet", 0))
 
 
-@pytest.mark.parametrize(
-    ("option", "default", "chat", "name"),
-    [
-        (None, OWN, CHATML, "model"), (None, None, CHATML, "chat"), (None, None, None, "plain"),
-        ("plain", OWN, CHATML, "plain"), ("paper", OWN, None, "paper"), ("chat", OWN, CHATML, "chat"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("option", "default", "chat", "name"), [
+    (None, OWN, CHATML, "model"), (None, None, CHATML, "chat"), (None, None, None, "plain"),
+    ("plain", OWN, CHATML, "plain"), ("paper", OWN, None, "paper"), ("chat", OWN, CHATML, "chat"),
+])  # fmt: skip
 def test_option_wins_then_the_directory_then_the_chat_template(option, default, chat, name):
     chosen = choose_template(option, default=default, tokenizer=fast(chat))
     assert chosen.name == name
@@ -214,41 +207,27 @@ def test_file_is_read_by_its_suffix_and_named_without_its_folder(tmp_path, suffi
     assert chosen.template.render(question="Who?", passages=[Passage("x")]).text == "x\nQ: Who?\nA: "
 
 
-def chat_model(directory):
-    save_tiny_model(directory)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(), bos_token="<s>", eos_token="</s>", pad_token="<pad>", chat_template=CHATML
-    )
-    tokenizer.save_pretrained(directory)
-    return directory
-
-
 def encoder(directory, option):
     return load_row_encoder(ModelOptions(model=str(directory), prompt_template=option, device="cpu"))
 
 
 def test_model_with_a_chat_template_gets_it_without_another_bos(tmp_path):
-    directory = chat_model(tmp_path)
-    chosen = encoder(directory, None)
-    row = chosen.encode(RECORD)
-    tokenizer = byte_level()
+    fast(CHATML).save_pretrained(save_tiny_model(tmp_path))
+    chosen = encoder(tmp_path, None)
     assert chosen.template_name == "chat"
-    assert tokenizer.id_to_token(int(row.token_ids[0])) == "<|im_start|>"
-    assert row.token_ids.tolist().count(tokenizer.token_to_id("<s>")) == 0
-    assert row.token_ids.tolist().count(tokenizer.token_to_id("<|im_end|>")) == 1
-    plain = encoder(directory, "plain").encode(RECORD)
-    assert plain.token_ids.tolist().count(tokenizer.token_to_id("<s>")) == 1
-    assert plain.token_ids.tolist().count(tokenizer.token_to_id("<|im_end|>")) == 0
+    chat, plain = (
+        [byte_level().id_to_token(token) for token in one.encode(RECORD).token_ids.tolist()]
+        for one in (chosen, encoder(tmp_path, "plain"))
+    )
+    assert chat[0] == "<|im_start|>"
+    assert [(one.count("<s>"), one.count("<|im_end|>")) for one in (chat, plain)] == [(0, 1), (1, 0)]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "complaint"),
-    [
-        ("absent.jinja", None, r"absent\.jinja"),
-        ("upper.jinja", "{{ question | upper }}", r"upper\.jinja.*as they are"), ("broken.json", "{", r"broken\.json"),
-        ("chat", None, "should have a chat template, has none; use --prompt-template plain"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "content", "complaint"), [
+    ("absent.jinja", None, r"absent\.jinja"),
+    ("upper.jinja", "{{ question | upper }}", r"upper\.jinja.*as they are"), ("broken.json", "{", r"broken\.json"),
+    ("chat", None, "should have a chat template, has none; use --prompt-template plain"),
+])  # fmt: skip
 def test_template_that_cannot_be_used_is_a_load_error(llama, tmp_path, name, content, complaint):
     if content is not None:
         (tmp_path / name).write_text(content)
@@ -275,40 +254,34 @@ def test_every_range_of_a_jinja_template_holds_its_text(question, passages):
     check_ranges(TEMPLATE.render(question=question, passages=passages, first_index=5), question, passages, 5)
 
 
-@pytest.mark.parametrize(
-    ("source", "complaint"),
-    [
-        (looped("{{ p.text | upper }}"), "changes it"), (looped("{{ p.text[:200] }}"), "changes it"),
-        (looped("{{ p.text | e }}"), "changes it"), (looped("{{ p.text | replace('\r\n', ' ') }}"), "changes it"),
-        (looped("{{ p.text }}{{ p.text }}"), "repeats one"), (looped("{{ p.title }}"), "leaves one out"),
-        ("{{ question }}{{ passages[0].text }}", "leaves one out"),
-        (looped("{{ p.text }}") + '{{ "\\ufdd0" }}99{{ "\\ufdd1" }}', "changes it"),
-        ("{% for p in passages %}{{ p.text }}{% endfor %}", "leaves one out"),
-        (looped("{{ p.text }}") + "{{ question }}", "repeats one"),
-        (looped("{{ p.text }}{{ answer }}"), "'answer' is undefined"), (looped("{{ p.text }}{{ p.body }}"), "'body'"),
-        (looped("{{ p.text }}{{ 1 // 0 }}"), "ZeroDivisionError"),
-        (looped("{{ p.text }}{{ 'x' * 10**15 }}"), "asks for more memory than there is"),
-        (looped("{{ p.text }}{{ p.__class__.__mro__ }}"), "SecurityError"),
-        (looped("{{ p.text }}{{ p.title | trim(chars='', chars='') }}"), "SyntaxError"),
-        (looped("{{ loop.index }} {{ p.text }}"), r"line 1: loop\.index should be passage\.index"),
-        ("{% for p in passages %}{{ p.text }}", "line 1"), (looped("\ufdd0{{ p.text }}"), r"no U\+FDD0"),
-        (looped("{{ p.text }}{{ '\\ufdd1' }}"), "changes it"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "complaint"), [
+    (looped("{{ p.text | upper }}"), "changes it"), (looped("{{ p.text[:200] }}"), "changes it"),
+    (looped("{{ p.text | e }}"), "changes it"), (looped("{{ p.text | replace('\r\n', ' ') }}"), "changes it"),
+    (looped("{{ p.text }}{{ p.text }}"), "repeats one"), (looped("{{ p.title }}"), "leaves one out"),
+    ("{{ question }}{{ passages[0].text }}", "leaves one out"),
+    (looped("{{ p.text }}") + '{{ "\\ufdd0" }}99{{ "\\ufdd1" }}', "changes it"),
+    ("{% for p in passages %}{{ p.text }}{% endfor %}", "leaves one out"),
+    (looped("{{ p.text }}") + "{{ question }}", "repeats one"),
+    (looped("{{ p.text }}{{ answer }}"), "'answer' is undefined"), (looped("{{ p.text }}{{ p.body }}"), "'body'"),
+    (looped("{{ p.text }}{{ 1 // 0 }}"), "ZeroDivisionError"),
+    (looped("{{ p.text }}{{ 'x' * 10**15 }}"), "asks for more memory than there is"),
+    (looped("{{ p.text }}{{ p.__class__.__mro__ }}"), "SecurityError"),
+    (looped("{{ p.text }}{{ p.title | trim(chars='', chars='') }}"), "SyntaxError"),
+    (looped("{{ loop.index }} {{ p.text }}"), r"line 1: loop\.index should be passage\.index"),
+    ("{% for p in passages %}{{ p.text }}", "line 1"), (looped("\ufdd0{{ p.text }}"), r"no U\+FDD0"),
+    (looped("{{ p.text }}{{ '\\ufdd1' }}"), "changes it"),
+])  # fmt: skip
 def test_template_that_does_not_show_the_texts_as_they_are_is_refused(source, complaint):
     with pytest.raises(ValueError, match=complaint):
         JinjaTemplate(source)
 
 
-@pytest.mark.parametrize(
-    ("passage", "text"),
-    [
-        ("{% if 'secret' not in p.text %}{{ p.text }}{% endif %}", "a secret"),
-        ("{{ p.text if p.text | length < 50000 else p.text[:50000] }}", "long " * 20_000),
-        ("{{ p.text }}{% if p.text == 'stop' %}{{ 1 // 0 }}{% endif %}", "stop"),
-        ("{% if p.text | length > 9 and p.text | length < 12 %}(short) {% endif %}{{ p.text }}", "ten chars."),
-    ],
-)
+@pytest.mark.parametrize(("passage", "text"), [
+    ("{% if 'secret' not in p.text %}{{ p.text }}{% endif %}", "a secret"),
+    ("{{ p.text if p.text | length < 50000 else p.text[:50000] }}", "long " * 20_000),
+    ("{{ p.text }}{% if p.text == 'stop' %}{{ 1 // 0 }}{% endif %}", "stop"),
+    ("{% if p.text | length > 9 and p.text | length < 12 %}(short) {% endif %}{{ p.text }}", "ten chars."),
+])  # fmt: skip
 def test_template_that_fails_on_one_row_only_is_that_rows_fault(passage, text):
     template = JinjaTemplate(looped(passage))
     template.render(question="Who?", passages=[Passage("A lamp.")])

@@ -97,11 +97,8 @@ def test_ranges_hold_the_tokens_own_text(tokenizer, passages, answer):
 def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered(tokenizer, template, passages, answer):
     row = encode(passages, answer, tokenizer, template)
     assert covered(row.response_char_start, row.response_char_end) >= visible(answer)
-    for starts, ends in (
-        (row.column_char_start, row.column_char_end),
-        (row.response_char_start, row.response_char_end),
-    ):
-        assert (starts <= ends).all()
+    assert (row.column_char_start <= row.column_char_end).all()
+    assert all(chars is None or chars.of(answer) == chars.of(answer).strip() != "" for chars in row.response_chars)
     if template is DENSE:
         return
     for index, passage in enumerate(passages):
@@ -109,15 +106,6 @@ def test_every_visible_character_of_the_answer_and_of_spaced_passages_is_covered
             mine = (row.column_passage == index) & (row.column_in_title == in_title)
             found = covered(row.column_char_start[mine], row.column_char_end[mine])
             assert visible(text) <= found <= set(range(len(text)))
-
-
-@TOKENIZERS
-@settings(max_examples=30)
-@given(passages=passages, answer=visible_texts)
-def test_ranges_have_no_white_space_at_their_ends(tokenizer, passages, answer):
-    row = encode(passages, answer, tokenizer, DENSE)
-    for chars in row.response_chars:
-        assert chars is None or chars.of(answer) == chars.of(answer).strip()
 
 
 @TOKENIZERS
@@ -142,13 +130,6 @@ def test_every_part_of_a_split_character_covers_all_of_it(text):
     assert len(row.response_chars) >= 2
     assert {chars.of(text) for chars in row.response_chars if chars} <= {*text}
     assert all(chars and chars.char_end - chars.char_start == 1 for chars in row.response_chars[1:])
-
-
-def test_title_tokens_count_in_the_title():
-    row = encode([Passage("The lamp.", "The tower")], "Yes", PLAIN, PromptTemplate())
-    assert covered(row.column_char_start[row.column_in_title], row.column_char_end[row.column_in_title]) == visible(
-        "The tower"
-    )
 
 
 def test_tokens_that_only_touch_a_passage_lie_outside_it():
@@ -262,13 +243,11 @@ TEMPLATES = {"plain": PLAIN_TEMPLATE, "paper": PAPER_TEMPLATE, "indexed": INDEXE
 EVERY_TEMPLATE = pytest.mark.parametrize("name", TEMPLATES)
 
 sentences = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=3).map(" ".join)
-tidy_passages = st.lists(
-    st.builds(Passage, text=sentences, title=st.none() | st.just("The tower")), min_size=1, max_size=9
-)
-wild_passages = st.lists(
-    st.builds(Passage, text=hostile_texts, title=st.none() | hostile_texts), min_size=1, max_size=9
-)
+tidy = st.builds(Passage, text=sentences, title=st.none() | st.just("The tower"))
+wild = st.builds(Passage, text=hostile_texts, title=st.none() | hostile_texts)
+tidy_passages, wild_passages = (st.lists(one, min_size=1, max_size=9) for one in (tidy, wild))
 limits = st.integers(min_value=140, max_value=400)
+NUMBERED = [Passage(f"{SENTENCES[number % 3]} It was number {number}.") for number in range(9)]
 
 
 def encoded(passages, template, shown=None, *, answer=ANSWER):
@@ -297,32 +276,24 @@ def assert_same_row(found, expected):
 @EVERY_TEMPLATE
 @settings(max_examples=30, deadline=None)
 @given(passages=wild_passages, max_tokens=limits)
-def test_every_passage_is_whole_in_one_window_within_the_limit(name, passages, max_tokens):
+def test_every_passage_is_whole_in_one_window_and_the_windows_make_up_the_row(name, passages, max_tokens):
     row = cut(passages, TEMPLATES[name], max_tokens)
+    assert {*range(row.prompt_length)} == {column for window in row.windows for column in window.columns.tolist()}
+    assert len(row.token_ids) - row.prompt_length == len(row.response_chars)
     shown = [sorted({*window.row.column_passage.tolist()} - {-1}) for window in row.windows]
     assert [index for some in shown for index in some] == sorted({*row.column_passage.tolist()} - {-1})
     assert all(window.row.token_count <= max_tokens for window in row.windows)
     for window, some in zip(row.windows, shown, strict=True):
+        assert (np.diff(window.columns) > 0).all()
+        own = window.row.token_ids[: window.row.prompt_length]
+        np.testing.assert_array_equal(row.token_ids[window.columns], own)
+        assert window.row.response_chars == row.response_chars
         for index in some:
             in_window = window.row.column_passage == index
             in_row = row.column_passage == index
             np.testing.assert_array_equal(window.columns[in_window], np.flatnonzero(in_row))
             for field in ("column_in_title", "column_char_start", "column_char_end"):
                 np.testing.assert_array_equal(getattr(window.row, field)[in_window], getattr(row, field)[in_row])
-
-
-@EVERY_TEMPLATE
-@settings(max_examples=30, deadline=None)
-@given(passages=wild_passages, max_tokens=limits)
-def test_columns_of_a_window_ascend_and_all_columns_of_the_row_are_some_windows(name, passages, max_tokens):
-    row = cut(passages, TEMPLATES[name], max_tokens)
-    assert all((np.diff(window.columns) > 0).all() for window in row.windows)
-    assert {*range(row.prompt_length)} == {column for window in row.windows for column in window.columns.tolist()}
-    for window in row.windows:
-        own = window.row.token_ids[: window.row.prompt_length]
-        np.testing.assert_array_equal(row.token_ids[window.columns], own)
-        assert window.row.response_chars == row.response_chars
-    assert len(row.token_ids) - row.prompt_length == len(row.response_chars)
 
 
 @pytest.mark.parametrize("name", ["plain", "paper"])
@@ -334,8 +305,7 @@ def test_windows_make_up_the_row_as_it_would_be_in_one_piece(name, passages, max
 
 @EVERY_TEMPLATE
 def test_bos_and_question_are_one_column_in_all_windows(name):
-    passages = [Passage(f"{SENTENCES[number % 3]} It was number {number}.") for number in range(9)]
-    row = cut(passages, TEMPLATES[name], 120)
+    row = cut(NUMBERED, TEMPLATES[name], 120)
     assert len(row.windows) > 2
     shared = set.intersection(*({*window.columns.tolist()} for window in row.windows))
     asked = TOKENIZER.tokenise(PromptTemplate(question="{question}").render(question=QUESTION, passages=[]), "").ids
@@ -384,9 +354,8 @@ def test_answer_that_melts_into_the_passage_before_it_is_a_fault():
 
 def test_template_that_shows_the_passages_backwards_is_cut_as_well():
     template = JinjaTemplate("{{ question }}\n{% for p in passages | reverse %}{{ p.text }}\n{% endfor %}Answer: ")
-    passages = [Passage(f"{SENTENCES[number % 3]} It was number {number}.") for number in range(9)]
-    row = cut(passages, template, 120)
-    assert_same_row(row, encoded(passages, template).row)
+    row = cut(NUMBERED, template, 120)
+    assert_same_row(row, encoded(NUMBERED, template).row)
     assert len(row.windows) > 2
 
 
@@ -405,10 +374,7 @@ def row_with_windows(columns):
 
 
 def largest(similarity, top_k):
-    order = [
-        sorted(range(similarity.shape[1]), key=lambda column, row=row: (-row[column], column)) for row in similarity
-    ]
-    top = np.array(order, np.int32)[:, :top_k]
+    top = np.argsort(-similarity, axis=1, kind="stable").astype(np.int32)[:, :top_k]
     return top, np.take_along_axis(similarity, top, axis=1)
 
 
@@ -480,9 +446,7 @@ def test_rows_with_and_without_windows_keep_their_order_and_a_windows_fault_is_i
     outcomes = attribute_with_windows(rows, [1, 5, 7], top_k=2, attribute=attribute)
     assert seen == [(4, 1), (3, 5), (2, 5), (2, 7), (2, 7)]
     assert isinstance(outcomes[0], TokenAttribution)
-    assert isinstance(outcomes[1], TokenAttribution)
     assert outcomes[1].passage_mass.shape == (RESPONSES, 5)
-    assert isinstance(outcomes[2], RowFault)
     assert outcomes[2].reason is Reason.OUT_OF_MEMORY
 
 
@@ -531,9 +495,8 @@ def test_long_row_has_the_top_k_of_the_merged_matrices_of_its_windows(model):
         merged[:, window.columns] = np.maximum(merged[:, window.columns], matrix)
         outside.append(matrix[:, window.row.column_passage < 0].sum(1))
     found = attributed_by(model, row, 40)
-    order = np.lexsort((np.broadcast_to(np.arange(merged.shape[1]), merged.shape), -merged))[:, :4]
-    np.testing.assert_array_equal(found.top_columns, order)
-    np.testing.assert_array_equal(found.top_scores, np.take_along_axis(merged, order, axis=1))
+    for own, expected in zip((found.top_columns, found.top_scores), largest(merged, 4), strict=True):
+        np.testing.assert_array_equal(own, expected)
     one_hot = np.eye(41)[row.column_passage][:, :40]
     np.testing.assert_allclose(found.passage_mass, merged @ one_hot, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(found.sink_mass, np.mean(outside, axis=0), rtol=1e-5, atol=1e-7)
@@ -545,7 +508,6 @@ def test_row_that_fits_is_attributed_as_ever_alone_and_beside_a_long_one(model):
     assert row.windows == ()
     alone = attributed_by(model, row, 5)
     outcomes = model.attribute([model.encode(long), row, model.encode(long)], [40, 5, 40])
-    assert isinstance(outcomes[1], TokenAttribution)
     np.testing.assert_array_equal(outcomes[1].top_columns, alone.top_columns)
     np.testing.assert_allclose(outcomes[1].top_scores, alone.top_scores, atol=1e-6)
     assert_same(outcomes[0], outcomes[2])
@@ -558,7 +520,6 @@ def test_evidence_of_a_long_row_points_at_its_passages_own_words(llama, tmp_path
     )
     asked = record(40)
     (spans,) = attributor.attribute_many([asked])
-    assert isinstance(spans, tuple)
     pieces = [piece for span in spans for piece in span.evidence]
     assert len({piece.passage_index for piece in pieces}) > 12
     for piece in pieces:

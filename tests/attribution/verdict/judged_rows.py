@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import copyfile
 
 import numpy as np
+from tests.attribution import made_rows
 from tests.attribution.trees import bundled_parser
 
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
@@ -26,7 +27,7 @@ from attribeam.attribution.verdict.fitted_parts import (
     state_names,
 )
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas import QARecord
 
 RECORD = """name: The Copper Kettle
 hours Monday: 11:0-17:0
@@ -40,13 +41,7 @@ LANTERN = "The lighthouse keeper trimmed the lamp every evening. His daughter wr
 
 
 def record(answer: str, *passages: str, question: str = "") -> QARecord:
-    return QARecord(
-        record_id="row",
-        question=question,
-        passages=tuple(Passage(text=text) for text in passages),
-        answer=answer,
-        source=RowSource("log.parquet", 0),
-    )
+    return made_rows.record(passages, answer, question=question)
 
 
 @cache

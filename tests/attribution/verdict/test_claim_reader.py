@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from tests.attribution.verdict.judged_rows import parse, record
 from tokenizers import Tokenizer
 
-from attribeam.attribution.answers.answer_parser import AnswerParser
 from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader, ReaderInput, is_read, load_reader
 from attribeam.attribution.verdict.claims import word_kinds
 from attribeam.attribution.verdict.premises import PREMISE_NUMBERS, Premise
 from attribeam.attribution.verdict.texts import AnswerWords, PassageSentences
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT
-from attribeam.schemas import Passage, QARecord, RowSource
+from attribeam.schemas import Passage
 from attribeam.schemas.errors import DataError
 from lab.training.verdict.cross_encoder import padded_inputs
 from lab.training.verdict.reader import Reader, reader_weights
@@ -43,10 +43,14 @@ def text_of(ids):
     return TOKENIZER.decode(list(ids), skip_special_tokens=False)
 
 
+def own_text(claim):
+    return text_of(tuple(claim.sentence[place] for place in claim.own))
+
+
 def inputs(reader, answer, start, end, of):
-    parsed = AnswerParser.from_pretrained("bundled").parse(answer)
+    parsed = parse(answer)
     words = [place for place, word in enumerate(parsed.words) if start <= word.char_start and word.char_end <= end]
-    kinds = word_kinds(parsed, QARecord("", "", (), answer, RowSource("", 0)), assume_language=True).kinds
+    kinds = word_kinds(parsed, record(answer), assume_language=True).kinds
     (found,) = reader.inputs(AnswerWords(parsed, answer, kinds), [(words, of)], SENTENCES)
     return found
 
@@ -54,31 +58,23 @@ def inputs(reader, answer, start, end, of):
 def test_claim_is_read_in_its_sentence_beside_its_window_and_two_more_sentences(reader):
     claim = inputs(reader, ANSWER, ANSWER.index("it carries"), ANSWER.index(". Ask"), premise(5))
     assert text_of(claim.sentence) == "the ferry leaves at noon, and it carries forty cars."
-    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars"
+    assert own_text(claim) == "it carries forty cars"
     assert text_of(claim.premise) == (
         "ferries a bus waits. the ferry to aln leaves at noon. it has a cafe. [SEP] forty cars fit on the deck."
     )
 
 
-def test_citation_marks_are_not_read(reader):
-    answer = "The ferry leaves at noon [1], and it carries forty cars [2, 3]."
-    claim = inputs(reader, answer, answer.index("it carries"), len(answer), premise())
-    assert text_of(claim.sentence) == "the ferry leaves at noon, and it carries forty cars."
-    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "it carries forty cars."
-
-
-@pytest.mark.parametrize("answer", ["The ferry leaves at noon", "The ferry leaves at noon [1]"])
-def test_a_sentence_without_a_mark_at_its_end_is_read_with_a_full_stop(reader, answer):
-    claim = inputs(reader, answer, 0, len(answer), premise())
-    assert text_of(claim.sentence) == "the ferry leaves at noon."
-    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "the ferry leaves at noon."
-
-
-def test_words_that_only_lead_a_claim_are_not_read(reader):
-    answer = "According to the passage, the ferry leaves at noon."
-    claim = inputs(reader, answer, answer.index("the ferry"), len(answer), premise())
-    assert text_of(claim.sentence) == "the ferry leaves at noon."
-    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "the ferry leaves at noon."
+@pytest.mark.parametrize(("answer", "start", "sentence", "own"), [
+    ("The ferry leaves at noon [1], and it carries forty cars [2, 3].", "it carries",
+        "the ferry leaves at noon, and it carries forty cars.", "it carries forty cars."),
+    *((one, "The", "the ferry leaves at noon.", "the ferry leaves at noon.")
+        for one in ("The ferry leaves at noon", "The ferry leaves at noon [1]")),
+    ("According to the passage, the ferry leaves at noon.", "the ferry", *["the ferry leaves at noon."] * 2),
+], ids=["citation marks", "no mark at the end", "citation mark at the end", "words that lead a claim"])  # fmt: skip
+def test_marks_and_words_that_lead_a_claim_are_not_read_but_a_full_stop_is(reader, answer, start, sentence, own):
+    claim = inputs(reader, answer, answer.index(start), len(answer), premise())
+    assert text_of(claim.sentence) == sentence
+    assert own_text(claim) == own
 
 
 def test_names_of_special_tokens_in_a_text_are_text(reader):
@@ -91,18 +87,13 @@ def test_long_sentence_is_read_around_the_claim(reader):
     at = answer.index("ships")
     claim = inputs(reader, answer, at, at + 5, premise())
     assert len(claim.sentence) == 64
-    assert text_of(tuple(claim.sentence[place] for place in claim.own)) == "ships"
+    assert own_text(claim) == "ships"
 
 
-@pytest.mark.parametrize(
-    ("of", "read"),
-    [
-        (premise(best=1.0, run=0.9), False),
-        (premise(best=1.0, run=0.5), True),
-        (premise(best=0.6, run=0.9), True),
-        (premise(sentence=None), False),
-    ],
-)
+@pytest.mark.parametrize(("of", "read"), [
+    (premise(best=1.0, run=0.9), False), (premise(best=1.0, run=0.5), True), (premise(best=0.6, run=0.9), True),
+    (premise(sentence=None), False),
+])  # fmt: skip
 def test_claim_that_a_sentence_has_in_its_order_is_not_read(reader, of, read):
     assert is_read(of) is read
     claim = inputs(reader, ANSWER, 0, ANSWER.index("."), of)

@@ -28,20 +28,13 @@ def test_an_invented_claim_is_unsupported_and_names_its_words(attributor):
     assert invented.support is Support.UNSUPPORTED
     assert any("Norway" in one.of(INVENTED) for one in invented.unsupported_words)
     kept = found["The keeper trimmed the lamp every evening"]
-    assert kept.support is Support.SUPPORTED
-    assert kept.unsupported_words == ()
-    assert kept.support_score is not None
-    assert invented.support_score is not None
+    assert (kept.support, kept.unsupported_words) == (Support.SUPPORTED, ())
     assert kept.support_score > invented.support_score
 
 
 def test_the_risk_is_what_the_worst_claim_leaves_open_and_support_follows_from_scores(attributor):
     limits = load_verdict_model(BUNDLED_VERDICT).thresholds
-    for answer in (
-        INVENTED,
-        "The keeper trimmed the lamp every evening.",
-        "His daughter kept a blue ledger of storms.",
-    ):
+    for answer in (INVENTED, INVENTED.split(" He")[0], "His daughter kept a blue ledger of storms."):
         claims = [one for one in judged(attributor, answer).values() if one.is_claim]
         scores = [one.support_score for one in claims if one.support_score is not None]
         assert all(one.answer_risk == pytest.approx(1 - min(scores)) for one in claims)
@@ -83,7 +76,6 @@ def test_strictness_sets_the_threshold_and_says_what_it_gave():
     found = {}
     for strictness in Strictness:
         judge = judge_of(MethodOptions(strictness=strictness))
-        assert judge is not None
         found[strictness] = judge.provenance()
     for name in ("answer_risk_threshold", "verdict_recall", "verdict_short_recall", "verdict_false_alarms"):
         lenient, balanced, strict = (float(found[one][name]) for one in Strictness)
@@ -110,15 +102,10 @@ def test_mass_without_thresholds_of_the_model_or_the_user_is_not_calibrated():
     assert {one.support for one in judged(by_mass, INVENTED).values()} == {Support.NOT_CALIBRATED}
 
 
-@pytest.mark.parametrize(
-    ("balanced", "weak_word", "named"),
-    [
-        pytest.param(0.5, 0.0, True, id="flagged"),
-        pytest.param(0.5, 1.0, False, id="flagged-no-word-suspicious"),
-        pytest.param(0.5, None, False, id="flagged-without-the-level"),
-        pytest.param(0.0, 0.0, False, id="not-flagged"),
-    ],
-)
+@pytest.mark.parametrize(("balanced", "weak_word", "named"), [
+    pytest.param(0.5, 0.0, True, id="flagged"), pytest.param(0.5, 1.0, False, id="flagged-no-word-suspicious"),
+    pytest.param(0.5, None, False, id="flagged-without-the-level"), pytest.param(0.0, 0.0, False, id="not-flagged"),
+])  # fmt: skip
 def test_suspicious_words_of_a_weak_claim_are_named_beside_an_unsupported_one(tmp_path, balanced, weak_word, *, named):
     shutil.copytree(BUNDLED_VERDICT, tmp_path / "own")
     file = tmp_path / "own" / VERDICT_FILE
@@ -164,11 +151,10 @@ def test_a_literal_span_is_not_accused_of_what_stands_beside_it(attributor):
     assert found.support is Support.SUPPORTED
 
 
-def test_a_value_that_nobody_has_is_unsupported_with_what_the_passage_has_instead():
-    attributor = Attributor.from_pretrained("bundled")
-    answer = "The pier was opened in 1950."
-    passages = ["The pier was opened in 1931."]
-    for question in ("When?", "Was it opened in 1950?"):
-        spans = attributor.attribute(question=question, passages=passages, answer=answer)
-        (found,) = (one for one in spans if one.is_claim)
-        assert (found.support, found.reason, found.expected) == (Support.UNSUPPORTED, "other_time", "1931")
+@pytest.mark.parametrize("question", ["When?", "Was it opened in 1950?"])
+def test_a_value_that_only_the_question_has_is_unsupported_with_what_the_passage_has_instead(attributor, question):
+    spans = attributor.attribute(
+        question=question, passages=["The pier was opened in 1931."], answer="The pier was opened in 1950."
+    )
+    (found,) = (one for one in spans if one.is_claim)
+    assert (found.support, found.reason, found.expected) == (Support.UNSUPPORTED, "other_time", "1931")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import copyfile
+from shutil import copytree
 
 import numpy as np
 import pytest
 import torch
+from tests.attribution.made_rows import record
 from tests.attribution.tiny_models import edit_json, save_tiny_model
 from tests.attribution.verdict.judged_rows import (
     DOUBTFUL,
@@ -28,22 +29,17 @@ from attribeam.attribution.methods.method import Need
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.options import MethodOptions, ModelOptions
-from attribeam.attribution.verdict.fitted_parts import (
-    AnswerStates,
-    LogisticRegression,
-    StateProbe,
-    mixed,
-    same_share,
-    state_names,
-)
+from attribeam.attribution.verdict import fitted_parts
+from attribeam.attribution.verdict.fitted_parts import StateProbe, same_share
 from attribeam.attribution.verdict.texts import RowKind
-from attribeam.schemas import CharRange, Passage, QARecord, Reason, RowFault, RowSource
+from attribeam.schemas import CharRange, Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
 
 QUESTION = "Who built the lighthouse?"
 PASSAGES = ("The lighthouse at Brigg Point was built in 1874 by Ada Thorne.", "Its lamp burned oil.")
 ANSWER = "Ada Thorne built the lighthouse. Its keeper painted the tower."
-RECORD = QARecord("1", QUESTION, tuple(Passage(text=one) for one in PASSAGES), ANSWER, RowSource("log", 0))
+RECORD = record(PASSAGES, ANSWER, question=QUESTION)
+ROW = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
 
 
 @dataclass
@@ -69,10 +65,14 @@ def judging(decoder, verdict, *, bias, shares=SAME_SHARE):
     return attributor(save_probed_verdict(verdict, decoder.directory, bias=bias, shares=shares), decoder.directory)
 
 
-def states_of(decoder, record=RECORD):
-    (windows,) = read_answers(decoder.model, [record], lambda _, windows: windows)
+def windows_of(model, record=RECORD):
+    (windows,) = read_answers(model, [record], lambda _, windows: windows)
     assert not isinstance(windows, RowFault)
-    (states,) = windows
+    return windows
+
+
+def states_of(decoder):
+    (states,) = windows_of(decoder.model)
     return states
 
 
@@ -106,11 +106,11 @@ def test_probe_comes_back_as_it_was_saved_and_is_averaged_with_the_trees(of_reco
     assert probed == pytest.approx(np.clip(by_hand, -7, 7), abs=1e-5)
     assert again.shares == shares
     of_trees = np.array([2.0, -2.0])
-    assert mixed(of_trees, probed, share=again.shares[RowKind.QUESTION]) == pytest.approx(
+    assert fitted_parts.mixed(of_trees, probed, share=again.shares[RowKind.QUESTION]) == pytest.approx(
         0.75 * of_trees + 0.25 * probed
     )
     of_both = (1 - of_records) * of_trees + of_records * probed
-    assert mixed(of_trees, probed, share=again.shares[RowKind.RECORD]) == pytest.approx(of_both)
+    assert fitted_parts.mixed(of_trees, probed, share=again.shares[RowKind.RECORD]) == pytest.approx(of_both)
 
 
 def test_audit_with_a_probe_judges_by_it(decoder, tmp_path):
@@ -136,16 +136,9 @@ def test_rows_of_a_batch_get_the_risk_that_each_gets_alone(decoder, tmp_path, mo
     assert passes == [len(rows)]
     for row, found in zip(rows, together, strict=True):
         (alone,) = judge.attribute_many([row])
-        assert not isinstance(found, RowFault)
-        assert not isinstance(alone, RowFault)
-        assert [one.answer_risk for one in found] == pytest.approx([one.answer_risk for one in alone], abs=1e-4)
-        assert [one.support_score for one in found] == pytest.approx([one.support_score for one in alone], abs=1e-4)
-
-
-def windows_of(model, record):
-    (windows,) = read_answers(model, [record], lambda _, windows: windows)
-    assert not isinstance(windows, RowFault)
-    return windows
+        for name in ("answer_risk", "support_score"):
+            expected = [getattr(one, name) for one in alone]
+            assert [getattr(one, name) for one in found] == pytest.approx(expected, abs=1e-4)
 
 
 def test_long_row_is_read_in_windows_of_whole_passages(decoder):
@@ -163,10 +156,16 @@ def test_long_row_is_read_in_windows_of_whole_passages(decoder):
 
 def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows():
     probe = StateProbe(
-        LAYER, same_share(0.5), {}, LogisticRegression(state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0)
+        LAYER,
+        same_share(0.5),
+        {},
+        fitted_parts.LogisticRegression(fitted_parts.state_names(1), np.zeros(1), np.ones(1), np.ones(1), 0.0),
     )
     places = (np.array([0, 4]), np.array([3, 7]))
-    windows = [AnswerStates(*places, np.array(one, dtype=np.float32)) for one in ([[1.0], [-2.0]], [[-1.0], [3.0]])]
+    windows = [
+        fitted_parts.AnswerStates(*places, np.array(one, dtype=np.float32))
+        for one in ([[1.0], [-2.0]], [[-1.0], [3.0]])
+    ]
     assert probe.word_log_odds(windows, [CharRange(0, 3), CharRange(4, 7)]) == (-1.0, -2.0)
     assert probe.word_log_odds(windows[:1], [CharRange(0, 3), CharRange(4, 7)]) == (1.0, -2.0)
 
@@ -174,19 +173,16 @@ def test_word_of_a_long_row_takes_the_lowest_log_odds_of_its_windows():
 def test_row_that_no_window_holds_is_judged_by_the_trees_alone(decoder, tmp_path):
     judge = judging(decoder, tmp_path / "own", bias=DOUBTFUL)
     bundled = Attributor.from_pretrained(device="cpu")
-    row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
-    far = row | {"passages": ["far " * 600, *PASSAGES]}
-    found, unread = judge.attribute_many([row, far])
-    expected, of_trees = bundled.attribute_many([row, far])
-    for one in (found, unread, expected, of_trees):
-        assert not isinstance(one, RowFault)
+    far = ROW | {"passages": ["far " * 600, *PASSAGES]}
+    found, unread = judge.attribute_many([ROW, far])
+    expected, of_trees = bundled.attribute_many([ROW, far])
     assert unread == of_trees
+    assert not isinstance(unread, RowFault)
     assert found[0].answer_risk > expected[0].answer_risk
 
 
 def test_other_fault_of_the_decoder_is_the_rows(decoder, tmp_path, monkeypatch):
     judge = judging(decoder, tmp_path / "own", bias=0.0)
-    row = {"question": QUESTION, "passages": [*PASSAGES], "answer": ANSWER}
     longest, real = len(decoder.model.encode(RECORD).token_ids), Decoder._states
 
     def limited(self, some):
@@ -195,8 +191,7 @@ def test_other_fault_of_the_decoder_is_the_rows(decoder, tmp_path, monkeypatch):
         return real(self, some)
 
     monkeypatch.setattr(Decoder, "_states", limited)
-    fault, found = judge.attribute_many([row, row | {"answer": "Ada Thorne."}])
-    assert isinstance(fault, RowFault)
+    fault, found = judge.attribute_many([ROW, ROW | {"answer": "Ada Thorne."}])
     assert fault.reason is Reason.OUT_OF_MEMORY
     assert not isinstance(found, RowFault)
 
@@ -210,7 +205,6 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
     assert isinstance(alone.verdict, DecoderReader)
     both = load_models(choice, frozenset({Need.LANGUAGE_MODEL}), verdict=True)
     assert isinstance(both.verdict, DecoderReader)
-    assert both.language is not None
     assert both.verdict.decoder._network is both.language.network
     found, expected = (states_of(replace(decoder, model=one)) for one in (both.verdict.decoder, decoder.model))
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
@@ -219,9 +213,8 @@ def test_probe_alone_loads_no_language_model_and_one_with_cci_shares_the_whole_o
 def test_other_decoder_than_that_of_the_fit_is_refused(decoder, tmp_path):
     verdict = save_probed_verdict(tmp_path / "own", decoder.directory, note="what Ada Thorne has")
     other = save_tiny_model(tmp_path / "other", scale=0.2)
-    with pytest.raises(
-        ModelLoadError, match=r"language_model_weights is .* was fitted to what Ada Thorne has"
-    ) as error:
+    complaint = r"language_model_weights is .* was fitted to what Ada Thorne has"
+    with pytest.raises(ModelLoadError, match=complaint) as error:
         attributor(verdict, other)
     assert "stored in float32 or bfloat16, or fit a verdict to this one" in str(error.value)
 
@@ -245,9 +238,7 @@ def test_verdict_that_names_a_revision_as_earlier_ones_did_wants_that(decoder, t
     revisions = {"same": decoder.model.provenance()["language_model_revision"], "other": "sha256:0"}
     for name, revision in revisions.items():
         found["probe"]["decoder"]["language_model_revision"] = revision
-        (tmp_path / name).mkdir()
-        for one in verdict.iterdir():
-            copyfile(one, tmp_path / name / one.name)
+        copytree(verdict, tmp_path / name)
         (tmp_path / name / VERDICT_FILE).write_text(json.dumps(found), encoding="utf-8")
     assert 0 < risk(attributor(tmp_path / "same", decoder.directory)) < 1
     with pytest.raises(ModelLoadError, match="language_model_revision is sha256:0"):

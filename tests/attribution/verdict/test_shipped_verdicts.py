@@ -44,7 +44,6 @@ def test_verdict_of_a_decoder_reads_a_layer_and_shares_the_bundled_words_and_bot
     load_verdict_model.cache_clear()  # other tests may have left a bundled verdict with an older table
     word_table.cache_clear()
     model, bundled = (load_verdict_model(verdict_directory(one)) for one in (name, "bundled"))
-    assert model.probe is not None
     assert (model.probe.layer, len(model.probe.regression.names)) == (layer, size)
     for one in (model, bundled):
         assert len({id(one.answers.of_kinds[kind]) for kind in RowKind}) == len(RowKind)
@@ -111,6 +110,5 @@ def test_calibrated_verdict_goes_on_sharing_the_words(tmp_path):
     write_verdict(tmp_path / "own", base, limits, marks, measured_on="two answers of ours")
     found = load_verdict_model(tmp_path / "own")
     assert (found.thresholds, found.table) == (limits, model.table)
-    assert found.probe is not None
     assert found.probe.note == model.probe.note
     assert [one.name for one in (tmp_path / "own").iterdir()] == [VERDICT_FILE]

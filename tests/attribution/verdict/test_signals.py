@@ -19,10 +19,19 @@ from attribeam.schemas import Passage
 TABLE = word_table(BUNDLED_VERDICT)
 
 
+def row_of(answer, *passages, question=""):
+    row, parsed = record(answer, *passages, question=question), parse(answer)
+    return AnswerRow.of(row, parsed, word_kinds(parsed, row))
+
+
+def signals_of(*given, **named):
+    (found,) = answer_signals([row_of(*given, **named)], TABLE)
+    return found
+
+
 def column(name, answer, *passages, question=""):
     """One signal of the judged words, by word."""
-    row, parsed = record(answer, *passages, question=question), parse(answer)
-    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], TABLE)
+    found, parsed = signals_of(answer, *passages, question=question), parse(answer)
     values = found.values[:, found.names.index(name)]
     return {parsed.words[word].of(answer): float(one) for word, one in zip(found.words, values, strict=True)}
 
@@ -36,21 +45,15 @@ def test_a_value_is_unmatched_if_neither_passages_nor_question_have_it():
 
 def test_every_signal_of_every_judged_word_is_a_number():
     answer = "The keeper trimmed the lamp. His daughter sold the ledger in 1902."
-    row, parsed = record(answer, LANTERN, question="What did they do?"), parse(answer)
-    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], TABLE)
+    found = signals_of(answer, LANTERN, question="What did they do?")
     assert found.values.shape == (len(found.words), len(found.names)) == (7, 85)
     assert found.values.dtype == np.float32
     assert np.isfinite(found.values).all()
 
 
 def test_words_that_only_lead_a_claim_change_nothing_but_their_share():
-    plain, led = (
-        answer_signals([AnswerRow.of(row, parse(row.answer), word_kinds(parse(row.answer), row))], TABLE)[0]
-        for row in (
-            record("Her daughter sold the ledger in 1902.", LANTERN),
-            record("According to the passage, her daughter sold the ledger in 1902.", LANTERN),
-        )
-    )
+    plain = signals_of("Her daughter sold the ledger in 1902.", LANTERN)
+    led = signals_of("According to the passage, her daughter sold the ledger in 1902.", LANTERN)
     differ = np.flatnonzero(np.abs(plain.values - led.values).max(axis=0) > 1e-6)
     assert [plain.names[column] for column in differ] == ["answer_discourse_share"]
 
@@ -79,16 +82,13 @@ def test_answers_that_are_measured_together_have_the_signals_of_each_alone():
         ("The cafe has no outdoor seating, and it is open on Wednesday.", (RECORD,), ""),
         ("The keeper trimmed the lamp.", (LANTERN,), "What did the keeper trim in the evening?"),
     )
-    rows = [(record(answer, *texts, question=question), parse(answer)) for answer, texts, question in given]
-    read = [AnswerRow.of(row, parsed, word_kinds(parsed, row)) for row, parsed in rows]
-    table = word_table(BUNDLED_VERDICT)
-    for together, one in zip(answer_signals(read, table), read, strict=True):
-        (alone,) = answer_signals([one], table)
+    read = [row_of(answer, *texts, question=question) for answer, texts, question in given]
+    for together, one in zip(answer_signals(read, TABLE), read, strict=True):
+        (alone,) = answer_signals([one], TABLE)
         assert (together.words, together.names, together.kind) == (alone.words, alone.names, alone.kind)
         assert np.array_equal(together.values, alone.values)
 
 
-TABLE = word_table(BUNDLED_VERDICT)
 APART = "The lamp fell. " + "It rained and rained. " * 10 + "The lamp lit the ledger."
 
 
@@ -135,9 +135,7 @@ CLAIMS = np.array([-1.5])
 
 @pytest.fixture
 def signals():
-    row, parsed = record(ANSWER, LANTERN), parse(ANSWER)
-    (found,) = answer_signals([AnswerRow.of(row, parsed, word_kinds(parsed, row))], TABLE)
-    return found
+    return signals_of(ANSWER, LANTERN)
 
 
 def made_regression(signals, seed):

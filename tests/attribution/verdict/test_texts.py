@@ -33,90 +33,71 @@ from attribeam.attribution.verdict.word_matches import (
     open_days,
     time_agreement,
 )
-from attribeam.schemas import ClaimKind, Passage, QARecord, Support
+from attribeam.schemas import ClaimKind, Passage, Support
 
 QUESTION = "Who trimmed the lamp?"
 
 
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("Dr. Ines Ray treats children. Mr. Dunn waits.", ["Dr. Ines Ray treats children.", "Mr. Dunn waits."]),
-        ("The host, J. P. Ferrante, sings. It rains.", ["The host, J. P. Ferrante, sings.", "It rains."]),
-        ("The U.S. Army came. It left the U.S. The end.", ["The U.S. Army came.", "It left the U.S.", "The end."]),
-        ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
-        ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
-        ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
-        ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
-        (
-            "Moss Ltd. was fined. So was Reed Ltd. Both paid.",
-            ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."],
-        ),
-        ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
-        ("It was fine. it rained.", ["It was fine.", "it rained."]),
-        ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
-    ],
-)
+@pytest.mark.parametrize(("text", "sentences"), [
+    ("Dr. Ines Ray treats children. Mr. Dunn waits.", ["Dr. Ines Ray treats children.", "Mr. Dunn waits."]),
+    ("The host, J. P. Ferrante, sings. It rains.", ["The host, J. P. Ferrante, sings.", "It rains."]),
+    ("The U.S. Army came. It left the U.S. The end.", ["The U.S. Army came.", "It left the U.S.", "The end."]),
+    ("He left at 5 p.m. She stayed.", ["He left at 5 p.m.", "She stayed."]),
+    ("It has vitamin C. It helps.", ["It has vitamin C.", "It helps."]),
+    ("See No. 3 of Jan. 9. Then go.", ["See No. 3 of Jan. 9.", "Then go."]),
+    ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
+    ("Moss Ltd. was fined. So was Reed Ltd. Both paid.", ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."]),
+    ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
+    ("It was fine. it rained.", ["It was fine.", "it rained."]),
+    ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
+])  # fmt: skip
 def test_no_sentence_ends_at_initials_and_titles(text, sentences):
     assert [one.text for one in read_sentences(text)] == sentences
     passages = PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT))
     assert len(set(passages.sentences.tolist())) == len(sentences)
 
 
+def supports(attributor, passage, answer):
+    """Those of the claims."""
+    passages = passage if isinstance(passage, list) else [passage]
+    spans = attributor.attribute(question="What is known?", passages=passages, answer=answer)
+    return {span.support for span in spans if span.is_claim}
+
+
 BESIDE = " The mill lies near the river. Dogs are welcome in the yard."
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "The pool opens at 7:00 and closes at 21:00.",
-        "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
-        "The COVID-19 test is free.",
-        "The U.S. branch handles refunds.",
-        "Dr. Moss leads the ward.",
-        "Alarm K-207 means low oil.",
-        "The R&D group has 14 members.",
-        "The e-mail was sent on Tuesday.",
-        "Set LOG_LEVEL to 4.",
-        "Visit www.lantern.example for the map.",
-        "Help is at hand 24/7 for all members.",
-        "The re-election was held in 2018.",
-        "Press Ctrl+D to end the session.",
-        "Run `apt update` in the folder.",
-        "Use C++ for the driver.",
-    ],
-)
+@pytest.mark.parametrize("sentence", [
+    "The pool opens at 7:00 and closes at 21:00.", "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
+    "The COVID-19 test is free.", "The U.S. branch handles refunds.", "Dr. Moss leads the ward.",
+    "Alarm K-207 means low oil.", "The R&D group has 14 members.", "The e-mail was sent on Tuesday.",
+    "Set LOG_LEVEL to 4.", "Visit www.lantern.example for the map.", "Help is at hand 24/7 for all members.",
+    "The re-election was held in 2018.", "Press Ctrl+D to end the session.", "Run `apt update` in the folder.",
+    "Use C++ for the driver.",
+])  # fmt: skip
 def test_copied_sentences_are_supported_whatever_marks_their_words_have(attributor, sentence):
-    spans = attributor.attribute(question="What is known?", passages=[sentence + BESIDE], answer=sentence)
-    assert {span.support for span in spans if span.claim_index == span.span_index} == {Support.SUPPORTED}
+    assert supports(attributor, sentence + BESIDE, sentence) == {Support.SUPPORTED}
 
 
-@pytest.mark.parametrize(
-    ("passage", "answer"),
-    [
-        ("Alarm K-207 means low oil.", "Alarm K-208 means low oil."),
-        ("The pool opens at 7:00.", "The pool opens at 8:00."),
-        ("The COVID-19 test is free.", "The COVID-22 test is free."),
-    ],
-)
+@pytest.mark.parametrize(("passage", "answer"), [
+    ("Alarm K-207 means low oil.", "Alarm K-208 means low oil."),
+    ("The pool opens at 7:00.", "The pool opens at 8:00."),
+    ("The COVID-19 test is free.", "The COVID-22 test is free."),
+])  # fmt: skip
 def test_words_with_marks_that_differ_in_one_part_differ(attributor, passage, answer):
-    spans = attributor.attribute(question="What is known?", passages=[passage + BESIDE], answer=answer)
-    assert {span.support for span in spans if span.claim_index == span.span_index} == {Support.UNSUPPORTED}
+    assert supports(attributor, passage + BESIDE, answer) == {Support.UNSUPPORTED}
 
 
-@pytest.mark.parametrize(
-    ("answer", "passage", "words"),
-    [
-        ("COVID-19 is mild.", "The covid 19 case", ["The", "COVID-19", "case"]),
-        ("The co-founder left.", "Its cofounder and co-founder.", ["Its", "co-founder", "and", "co-founder", "."]),
-        ("COVID-19 and other COVID tests.", "COVID-19 tests", ["COVID-19", "tests", "covid"]),
-        ("The U.S. Army came.", "the U.S. Army", ["the", "U.S.", "Army"]),
-        ("He left at 5 p.m. today.", "at 4 p.m. The end", ["at", "4", "p.m.", ".", "The", "end"]),
-        ("The U.S. Army came.", "US, tell us", ["U.S.", ",", "tell", "us"]),
-        ("Take vitamin A. It helps.", "a vitamin A pill", ["a", "vitamin", "A.", "pill"]),
-        ("It is free.", "The COVID-19 test", ["The", "COVID", "-", "19", "test"]),
-    ],
-)
+@pytest.mark.parametrize(("answer", "passage", "words"), [
+    ("COVID-19 is mild.", "The covid 19 case", ["The", "COVID-19", "case"]),
+    ("The co-founder left.", "Its cofounder and co-founder.", ["Its", "co-founder", "and", "co-founder", "."]),
+    ("COVID-19 and other COVID tests.", "COVID-19 tests", ["COVID-19", "tests", "covid"]),
+    ("The U.S. Army came.", "the U.S. Army", ["the", "U.S.", "Army"]),
+    ("He left at 5 p.m. today.", "at 4 p.m. The end", ["at", "4", "p.m.", ".", "The", "end"]),
+    ("The U.S. Army came.", "US, tell us", ["U.S.", ",", "tell", "us"]),
+    ("Take vitamin A. It helps.", "a vitamin A pill", ["a", "vitamin", "A.", "pill"]),
+    ("It is free.", "The COVID-19 test", ["The", "COVID", "-", "19", "test"]),
+])  # fmt: skip
 def test_passages_are_read_with_the_whole_words_of_the_answer(answer, passage, words):
     assert words_and_marks(passage, words_of(answer).wholes) == words
 
@@ -125,42 +106,31 @@ def test_passages_are_read_with_the_whole_words_of_the_answer(answer, passage, w
     ("word", "other"),
     [("e-mail", "email"), ("9:00", "9"), ("24/7", "24/7"), ("p.m.", "pm"), ("-18", "18")],
 )
-def test_stems_have_no_marks_but_between_digits(word, other):
+def test_stems_have_no_diacritics_and_no_marks_but_between_digits(word, other):
     assert stem(word) == stem(other)
     assert stem("24/7") != stem("247")
     assert stem("U.S.") == stem("u.s") != stem("us")
+    assert stem("Núria’s") == stem("nuria") == "nuria"
 
 
-@pytest.mark.parametrize(
-    ("text", "answer", "seen"),
-    [
-        ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"),
-        ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
-        ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'),
-        ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
-        ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"),
-        ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
-        ("&" + "amp;" * 200_000, "", "&" + "amp;" * 200_000),
-        ("in Gothen-\nburg", "", "in Gothenburg"),
-        ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"),
-        ("INTRO-\nDUCTION", "", "INTRODUCTION"),
-        ("a well-\nknown mill", "It is a well-known mill.", "a well-known mill"),
-        ("a long-\nterm loan", "The loan is long term.", "a long-term loan"),
-        ("by Jean-\nLuc, COVID-\n19", "", "by Jean-Luc, COVID-19"),
-        ("the Stock- holm pier", "A pier in Stockholm.", "the Stockholm pier"),
-        ("pre- and postwar", "It is postwar.", "pre- and postwar"),
-        ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
-    ],
-)
+@pytest.mark.parametrize(("text", "answer", "seen"), [
+    ("Siobhan O&#39;Brien", "", "Siobhan O'Brien"), ("the caf&eacute;s &amp; bars", "", "the cafés & bars"),
+    ("the &amp;quot;Moor&amp;quot;", "", 'the "Moor"'), ("1&nbsp;250 euros", "", "1\u00a0250 euros"),
+    ("a caf\\u00e9 \\ud83d\\ude00", "", "a café 😀"), ("a \\ud83d &nothing; R&D", "", "a \\ud83d &nothing; R&D"),
+    ("&" + "amp;" * 200_000, "", "&" + "amp;" * 200_000), ("in Gothen-\nburg", "", "in Gothenburg"),
+    ("in Gothen\u00ad\r\n  burg", "", "in Gothenburg"), ("INTRO-\nDUCTION", "", "INTRODUCTION"),
+    ("a well-\nknown mill", "It is a well-known mill.", "a well-known mill"),
+    ("a long-\nterm loan", "The loan is long term.", "a long-term loan"),
+    ("by Jean-\nLuc, COVID-\n19", "", "by Jean-Luc, COVID-19"),
+    ("the Stock- holm pier", "A pier in Stockholm.", "the Stockholm pier"),
+    ("pre- and postwar", "It is postwar.", "pre- and postwar"),
+    ('{"a": "caf\\u00e9 \\u0022x\\u0022 &quot;"}', "", '{"a": "café \\u0022x\\u0022 &quot;"}'),
+    *((one, "It opens at nine.", one) for one in ("It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n")),
+])  # fmt: skip
 def test_passages_are_read_as_their_reader_sees_them_in_the_same_places(text, answer, seen):
     read = as_seen(text, answer)
     assert len(read) == len(text)
     assert read.replace("\u2060", "").replace("\u00ad", "") == seen
-
-
-@pytest.mark.parametrize("text", ["It opens at nine.", "R&D - the mill - a\\b", "- one\n- two-part\n"])
-def test_passages_that_are_seen_as_they_are_written_stay_themselves(text):
-    assert as_seen(text, "It opens at nine.") == text
 
 
 def test_evidence_stays_as_the_passage_has_it_and_what_is_expected_has_no_invisible_characters(attributor):
@@ -175,10 +145,6 @@ def test_evidence_stays_as_the_passage_has_it_and_what_is_expected_has_no_invisi
     assert wrong.expected == "Mona O'Brien"
 
 
-def test_stems_have_no_diacritics():
-    assert stem("Núria’s") == stem("nuria") == "nuria"
-
-
 @pytest.mark.parametrize("mark", ["\u00ad", "\u200b", "\0", "\x08", "\u200d", "\u2060", "\ufeff", "\ufe0f"])
 def test_marks_that_no_reader_sees_are_no_part_of_words(mark):
     words = WORD_OR_MARK.findall(f"{mark}The ke{mark}tt{mark}le's{mark} lid{mark}.")
@@ -189,58 +155,29 @@ def kind_of(question, *passages):
     return row_kind(question, [line for text in passages for line in record_lines(text)])
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "", "  \n", "Summarize the article in 100 words.", "please summarise this for me", "Can you sum it up?",
-        "TL;DR", "A short summary of the text", "Give me a one-paragraph summary of what the keeper did",
-        "Who trimmed the lamp? Please write a summary.",
-    ],
-)  # fmt: skip
-def test_row_that_asks_nothing_or_for_a_summary_is_a_summary(question):
-    assert kind_of(question, LANTERN) is RowKind.SUMMARY
+HEADED = f"Title: Lighthouse\nDate: 1902\n{LANTERN} {LANTERN} {LANTERN}"
+BUSINESS = {"name": "The Copper Kettle", "city": "Marl", "WiFi": "no", "stars": 4, "hours": {"Monday": "9:0-17:0"}}
+REVIEW = "\n".join(["They make good tea and wait for you without a clock on the wall"] * 3)
+NAMED = json.dumps({"name": "The Copper Kettle", "WiFi": False})
+ASKED = ("", QUESTION, "Write a summary of this business.")
+KINDS = {
+    RowKind.SUMMARY: [*((one, LANTERN) for one in ("", "  \n", "Summarize the article in 100 words.",
+        "please summarise this for me", "Can you sum it up?", "TL;DR", "A short summary of the text",
+        f"{QUESTION} Please write a summary.", "Give me a one-paragraph summary of what the keeper did")),
+        ("", f"Note: {LANTERN}", f"Weather: {LANTERN}"), ("", "height: 12 m", LANTERN, LANTERN), ("", HEADED, HEADED)],
+    RowKind.QUESTION: [*((one, LANTERN) for one in (QUESTION, "lamp keeper lighthouse",
+        "What does the summary of the ledger say?", "How do I write an abstract?", "What does TL;DR mean?",
+        "Why does fog condense on the lens?", "In 1902 the lamp was lit. Where can I get a summary of its costs?")),
+        (QUESTION, f"Note: {LANTERN}"), (QUESTION, HEADED)],
+    RowKind.RECORD: [*((one, RECORD) for one in ASKED), *((one, NAMED, "Tea was fine.") for one in ASKED),
+        ("", "height: 12 m", "lamp: oil", "It stands at the end of the pier."),
+        ("", json.dumps({**BUSINESS, "reviews": [{"text": REVIEW}]}))],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        QUESTION, "lamp keeper lighthouse", "What does the summary of the ledger say?", "How do I write an abstract?",
-        "What does TL;DR mean?", "Why does fog condense on the lens?",
-        "In 1902 the lamp was lit. Where can I get a summary of its costs?",
-    ],
-)  # fmt: skip
-def test_row_that_asks_something_is_a_question(question):
-    assert kind_of(question, LANTERN) is RowKind.QUESTION
-
-
-@pytest.mark.parametrize("question", ["", QUESTION, "Write a summary of this business."])
-def test_passages_of_short_fields_are_records_whatever_is_asked(question):
-    assert kind_of(question, RECORD) is RowKind.RECORD
-    assert (
-        kind_of(question, json.dumps({"name": "The Copper Kettle", "WiFi": False}), "Tea was fine.") is RowKind.RECORD
-    )
-
-
-def test_paragraph_that_begins_like_a_field_is_no_record():
-    assert kind_of(QUESTION, f"Note: {LANTERN}") is RowKind.QUESTION
-    assert kind_of("", f"Note: {LANTERN}", f"Weather: {LANTERN}") is RowKind.SUMMARY
-
-
-def test_few_fields_among_plain_lines_are_no_record():
-    assert kind_of("", "height: 12 m", LANTERN, LANTERN) is RowKind.SUMMARY
-    assert kind_of("", "height: 12 m", "lamp: oil", "It stands at the end of the pier.") is RowKind.RECORD
-
-
-def test_text_below_a_header_of_fields_is_no_record():
-    page = f"Title: Lighthouse\nDate: 1902\n{LANTERN} {LANTERN} {LANTERN}"
-    assert kind_of(QUESTION, page) is RowKind.QUESTION
-    assert kind_of("", page, page) is RowKind.SUMMARY
-
-
-def test_record_with_a_long_review_in_several_lines_is_a_record():
-    business = {"name": "The Copper Kettle", "city": "Marl", "WiFi": "no", "stars": 4, "hours": {"Monday": "9:0-17:0"}}
-    review = "\n".join(["They make good tea and wait for you without a clock on the wall"] * 3)
-    assert kind_of("", json.dumps({**business, "reviews": [{"text": review}]})) is RowKind.RECORD
+@pytest.mark.parametrize(("kind", "row"), [(kind, row) for kind, rows in KINDS.items() for row in rows])
+def test_kind_of_a_row_is_told_by_its_question_and_by_the_fields_of_its_passages(kind, row):
+    assert kind_of(*row) is kind
 
 
 def kind_of_signals(row):
@@ -253,11 +190,8 @@ def test_signals_tell_the_kind_of_their_row_and_titles_do_not_count():
     answer = "The keeper trimmed the lamp."
     assert kind_of_signals(record(answer, RECORD, question=QUESTION)) is RowKind.RECORD
     assert kind_of_signals(record(answer, LANTERN)) is RowKind.SUMMARY
-    titled = record(answer, LANTERN, question=QUESTION)
-    titled = QARecord(
-        titled.record_id, titled.question, (Passage(text=LANTERN, title="Museum: ground floor"),), answer, titled.source
-    )
-    assert kind_of_signals(titled) is RowKind.QUESTION
+    titled = (Passage(text=LANTERN, title="Museum: ground floor"),)
+    assert kind_of_signals(replace(record(answer, question=QUESTION), passages=titled)) is RowKind.QUESTION
 
 
 def test_json_is_read_as_lines_of_paths():
@@ -278,15 +212,9 @@ def test_open_days_are_those_with_hours():
     assert open_days([*record_lines("We open on Monday: come early")]) == frozenset()
 
 
-def test_a_deep_record_keeps_the_last_names_of_a_path():
-    text = '{"a": {"b": {"c": {"d": {"WiFi": false}}}}}'
-    (line,) = record_lines(text)
-    assert (line.key, line.truth) == ("c d WiFi", Truth.NO)
-
-
-def test_a_deep_record_is_read_and_one_too_deep_for_json_stays_text():
-    (read,) = record_lines('{"a": ' * 900 + "true" + "}" * 900)
-    assert (read.key, read.truth) == ("a a a", Truth.YES)
+def test_a_deep_record_keeps_the_last_names_of_a_path_and_one_too_deep_for_json_stays_text():
+    (read,) = record_lines('{"a": ' * 900 + '{"b": {"WiFi": false}}' + "}" * 900)
+    assert (read.key, read.truth) == ("a b WiFi", Truth.NO)
     too_deep = '{"a":' * 200_000
     (text,) = record_lines(too_deep)
     assert text.text == too_deep
@@ -313,29 +241,26 @@ def times(answer):
     return {text: one for text, one in zip(words.lowered, found, strict=True) if one != UNTOLD}
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("The cafe has outdoor seating.", {"outdoor": AGREES, "seating": AGREES}),
-        ("The cafe has no outdoor seating.", {"outdoor": CONFLICTS, "seating": CONFLICTS}),
-        ("The cafe offers takeout.", {"takeout": CONFLICTS}),
-        ("The cafe does not offer takeout, but it has outdoor seating.",
-         {"takeout": AGREES, "outdoor": AGREES, "seating": AGREES}),
-        ("There is live music.", {"music": ABSENT}),
-        ("Guests can park in the garage.", {"garage": CONFLICTS}),
-        ("The tea is good.", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("The cafe has outdoor seating.", {"outdoor": AGREES, "seating": AGREES}),
+    ("The cafe has no outdoor seating.", {"outdoor": CONFLICTS, "seating": CONFLICTS}),
+    ("The cafe offers takeout.", {"takeout": CONFLICTS}),
+    ("The cafe does not offer takeout, but it has outdoor seating.",
+        {"takeout": AGREES, "outdoor": AGREES, "seating": AGREES}),
+    ("There is live music.", {"music": ABSENT}), ("Guests can park in the garage.", {"garage": CONFLICTS}),
+    ("The tea is good.", {}),
+])  # fmt: skip
 def test_what_is_offered_is_compared_with_its_field(answer, expected):
     assert verdicts(answer) == expected
 
 
-def test_days_are_compared_with_opening_hours():
-    assert set(times("It is open from Monday to Tuesday.").values()) == {AGREES}
-    assert set(times("It is open from Monday to Sunday.").values()) == {CONFLICTS}
-    assert times("It is open on Wednesday.") == {"wednesday": CONFLICTS}
-    assert times("It is closed on Wednesday.") == {"wednesday": AGREES}
-    assert set(times("It is open seven days a week.").values()) == {CONFLICTS}
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("It is open from Monday to Tuesday.", AGREES), ("It is open from Monday to Sunday.", CONFLICTS),
+    ("It is open on Wednesday.", CONFLICTS), ("It is closed on Wednesday.", AGREES),
+    ("It is open seven days a week.", CONFLICTS), ("It closes at 5 pm.", AGREES), ("It closes at 7:30 pm.", CONFLICTS),
+])  # fmt: skip
+def test_days_and_times_are_compared_with_opening_hours(answer, expected):
+    assert set(times(answer).values()) == {expected}
 
 
 class Unlisted(tuple):
@@ -349,11 +274,6 @@ def test_words_of_a_time_are_found_without_going_through_the_answer():
     assert time_agreement(words, LINES, SOURCES).count(AGREES) == 6
 
 
-def test_times_of_day_are_compared_in_either_form():
-    assert set(times("It closes at 5 pm.").values()) == {AGREES}
-    assert set(times("It closes at 7:30 pm.").values()) == {CONFLICTS}
-
-
 PLANS = "Our plans:\n\n| Plan | Price |\n|---|---|\n| Basic | $10 |\n| Pro | $25 |\n\nAll of them can be cancelled."
 
 
@@ -365,16 +285,10 @@ def test_a_row_of_a_table_is_read_with_the_heads_of_its_columns_and_stands_alone
     assert [sentences.window(index) for index in rows] == [[0, index] for index in rows]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The pier | the bridge | the mill | the inn",
-        "| Basic | $10 |\n| Pro | $25 |",
-        "| Plan | Price |\n|---|---|\n| Basic |\n",
-        "a\tb\tc",
-        "| Plan |\n|---|\n| Basic |",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "The pier | the bridge | the mill | the inn", "| Basic | $10 |\n| Pro | $25 |",
+    "| Plan | Price |\n|---|---|\n| Basic |\n", "a\tb\tc", "| Plan |\n|---|\n| Basic |",
+])  # fmt: skip
 def test_lines_without_heads_for_all_cells_are_read_as_they_are(text):
     assert not any(one.is_row for one in read_sentences(text))
     assert [one.text for one in read_sentences(text)] == [line for line in text.split("\n") if line]
@@ -383,5 +297,4 @@ def test_lines_without_heads_for_all_cells_are_read_as_they_are(text):
 def test_a_sentence_of_invisible_characters_is_read_and_says_nothing(attributor):
     assert [one.words for one in read_sentences("It is red.\n\u200b")][-1] == ("\u200b",)
     passages = ["\ufeff", "It is red.\n\u200b\nIt shines."]
-    spans = attributor.attribute(question="", passages=passages, answer="It is red.")
-    assert [span.support for span in spans if span.claim_index == span.span_index] == [Support.SUPPORTED]
+    assert supports(attributor, passages, "It is red.") == {Support.SUPPORTED}

@@ -12,32 +12,26 @@ def unread(answer, *passages, question=""):
     return [one.of(answer).strip() for one in unread_ranges(UNPARSED, row)]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Die Brücke wurde nach dem Krieg mit Steinen aus der alten Burg gebaut und ist heute gesperrt.",
-        "Le pont a été construit avec les pierres du château, et il est fermé depuis dix ans.",
-        "El puente fue construido con las piedras del castillo y está cerrado desde hace diez años.",
-        "Il ponte è stato costruito con le pietre della vecchia rocca e non è più aperto.",
-        "A ponte foi construída com as pedras do castelo e está fechada há dez anos para obras.",
-        "De brug is met stenen van het oude kasteel gebouwd en wordt al tien jaar niet gebruikt.",
-        "Most zbudowano z kamieni ze starego zamku i jest on od dziesięciu lat zamknięty dla ruchu.",
-        "Мост построен из камней старой крепости.", "橋は古い城の石で造られた。", "הגשר נבנה מאבני המצודה.",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("answer", [
+    "Die Brücke wurde nach dem Krieg mit Steinen aus der alten Burg gebaut und ist heute gesperrt.",
+    "Le pont a été construit avec les pierres du château, et il est fermé depuis dix ans.",
+    "El puente fue construido con las piedras del castillo y está cerrado desde hace diez años.",
+    "Il ponte è stato costruito con le pietre della vecchia rocca e non è più aperto.",
+    "A ponte foi construída com as pedras do castelo e está fechada há dez anos para obras.",
+    "De brug is met stenen van het oude kasteel gebouwd en wordt al tien jaar niet gebruikt.",
+    "Most zbudowano z kamieni ze starego zamku i jest on od dziesięciu lat zamknięty dla ruchu.",
+    "Мост построен из камней старой крепости.", "橋は古い城の石で造られた。", "הגשר נבנה מאבני המצודה.",
+])  # fmt: skip
 def test_other_languages_are_not_read(answer):
     assert unread(answer) == [answer]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "The bridge was built with stones from the old castle, and it has been closed for ten years.",
-        "Al Pacino, Robert De Niro, Diane Keaton, Robert Duvall, James Caan, Talia Shire, John Cazale",
-        "The tower is called 東京タワー, and locals say «Башня» or la torre de la ciudad when they talk about it.",
-        "Paris", "1874", "Die hard fans of the band came from all over the des Moines area to see it in person.",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("answer", [
+    "The bridge was built with stones from the old castle, and it has been closed for ten years.",
+    "Al Pacino, Robert De Niro, Diane Keaton, Robert Duvall, James Caan, Talia Shire, John Cazale",
+    "The tower is called 東京タワー, and locals say «Башня» or la torre de la ciudad when they talk about it.",
+    "Paris", "1874", "Die hard fans of the band came from all over the des Moines area to see it in person.",
+])  # fmt: skip
 def test_english_with_foreign_names_is_read(answer):
     assert unread(answer) == []
 
@@ -74,25 +68,21 @@ def test_a_short_answer_goes_with_its_question_and_passages(question, passage, a
     assert unread(answer, passage, question=question) == [answer]
 
 
-@pytest.mark.parametrize(
-    ("question", "passage", "answer"),
-    [
-        ("How long can I return an item?",
-            "Artikel können innerhalb von dreißig Tagen nach der Lieferung zurückgegeben werden.",
-            "Innerhalb von dreißig Tagen."),
-        ("How long can I return an item?",
-            "Artikel können innerhalb von dreißig Tagen nach der Lieferung zurückgegeben werden.",
-            "You can return it within thirty days."),
-        ("Who pays for shipping?", "Les frais de port sont à la charge du vendeur.", "The seller pays for it."),
-        ("Qui paie la livraison ?", "The seller pays the cost of shipping for all orders.", "C'est le vendeur."),
-        ("A che ora apre la piscina?", "The pool opens every day at nine in the morning.",
-            "La piscina apre alle nove."),
-        ("Was kosten Tickets?", "Tickets are sold on board and cost five crowns.", "Tickets werden an Bord verkauft."),
-        ("", "Das Schwimmbad öffnet täglich um neun Uhr morgens.", "Um neun Uhr."),
-        ("Bonjour", "L'hôtel propose une connexion gratuite dans toutes les chambres.",
-            "Bonjour ! Comment puis-je vous aider ?"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("question", "passage", "answer"), [
+    ("How long can I return an item?",
+        "Artikel können innerhalb von dreißig Tagen nach der Lieferung zurückgegeben werden.",
+        "Innerhalb von dreißig Tagen."),
+    ("How long can I return an item?",
+        "Artikel können innerhalb von dreißig Tagen nach der Lieferung zurückgegeben werden.",
+        "You can return it within thirty days."),
+    ("Who pays for shipping?", "Les frais de port sont à la charge du vendeur.", "The seller pays for it."),
+    ("Qui paie la livraison ?", "The seller pays the cost of shipping for all orders.", "C'est le vendeur."),
+    ("A che ora apre la piscina?", "The pool opens every day at nine in the morning.", "La piscina apre alle nove."),
+("Was kosten Tickets?", "Tickets are sold on board and cost five crowns.", "Tickets werden an Bord verkauft."),
+    ("", "Das Schwimmbad öffnet täglich um neun Uhr morgens.", "Um neun Uhr."),
+    ("Bonjour", "L'hôtel propose une connexion gratuite dans toutes les chambres.",
+        "Bonjour ! Comment puis-je vous aider ?"),
+])  # fmt: skip
 def test_words_of_two_languages_are_not_compared(question, passage, answer):
     assert unread(answer, passage, question=question) == [answer]
 
@@ -140,13 +130,9 @@ def test_names_and_lists_do_not_make_passages_foreign():
 RECORDS = "City: Paris\nRate: 220 euros\n\nCity: Berlin\nRate: 160 euros\n\nCity: Zurich\nRate: 220 euros"
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "is_unread"),
-    [
-        ("What is the limit for hotels?", "The rate for Zurich is 220 euros.", False),
-        ("", "Zurich: 220 euros", False),
-        ("Wie viel darf ein Hotel in Zürich kosten?", "In Zürich darf es höchstens 220 Euro kosten.", True),
-    ],
-)
+@pytest.mark.parametrize(("question", "answer", "is_unread"), [
+    ("What is the limit for hotels?", "The rate for Zurich is 220 euros.", False), ("", "Zurich: 220 euros", False),
+    ("Wie viel darf ein Hotel in Zürich kosten?", "In Zürich darf es höchstens 220 Euro kosten.", True),
+])  # fmt: skip
 def test_records_with_few_words_have_the_language_of_question_and_answer(question, answer, is_unread):
     assert bool(unread(answer, RECORDS, question=question)) == is_unread

@@ -105,19 +105,15 @@ def test_a_field_out_of_its_range_is_named_with_its_file(tmp_path, place, value,
         judge_of(MethodOptions(verdict=str(folder)))
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b"", "should be JSON, is not: EOF while parsing"), (b"\xff\xfe", "should be JSON, is not"),
-        (b"[" * DEEP, "should be JSON, is not: recursion limit exceeded"),
-        (b'{"words":' + b'{"a":' * DEEP, "should be JSON, is not: recursion limit exceeded"),
-        (b"[]", "should be an object"),
-        (b'{"words": 1' + b"0" * 5000 + b"}", "should be JSON, is not: number out of range"),
-        (b" " * (2**24 + 1), "should have at most 16,777,216 bytes, has 16,777,217"),
-        (None, "should be a regular file, is a pipe or a device"),
-    ],
-    ids=["empty", "garbage", "deep list", "deep object", "list", "digits", "large", "pipe"],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "complaint"), [
+    (b"", "should be JSON, is not: EOF while parsing"), (b"\xff\xfe", "should be JSON, is not"),
+    (b"[" * DEEP, "should be JSON, is not: recursion limit exceeded"),
+    (b'{"words":' + b'{"a":' * DEEP, "should be JSON, is not: recursion limit exceeded"),
+    (b"[]", "should be an object"),
+    (b'{"words": 1' + b"0" * 5000 + b"}", "should be JSON, is not: number out of range"),
+    (b" " * (2**24 + 1), "should have at most 16,777,216 bytes, has 16,777,217"),
+    (None, "should be a regular file, is a pipe or a device"),
+], ids=["empty", "garbage", "deep list", "deep object", "list", "digits", "large", "pipe"])  # fmt: skip
 def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path, content, complaint):
     folder = own_verdict(tmp_path / "own")
     (folder / VERDICT_FILE).unlink()
@@ -139,16 +135,13 @@ def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_pat
         judge_of(MethodOptions(verdict=str(folder)))
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "complaint"),
-    [
-        ("documents", 0, r"documents should be greater than or equal to 1"),
-        ("frequencies", {"-1": "a"}, r"frequencies\.-1\.\[key\] should match pattern|String should match"),
-        ("frequencies", {"9" * 13: "a"}, r"frequencies should be at most \d+, the number of documents"),
-        ("frequencies", {"1": 5}, r"frequencies\.1 should be a valid string"),
-        ("words", "a b", r"should have int8 vectors of 2 words, has int8 of the shape"),
-    ],
-)
+@pytest.mark.parametrize(("place", "value", "complaint"), [
+    ("documents", 0, r"documents should be greater than or equal to 1"),
+    ("frequencies", {"-1": "a"}, r"frequencies\.-1\.\[key\] should match pattern|String should match"),
+    ("frequencies", {"9" * 13: "a"}, r"frequencies should be at most \d+, the number of documents"),
+    ("frequencies", {"1": 5}, r"frequencies\.1 should be a valid string"),
+    ("words", "a b", r"should have int8 vectors of 2 words, has int8 of the shape"),
+])  # fmt: skip
 def test_a_field_of_the_words_out_of_its_range_is_named(tmp_path, place, value, complaint):
     folder = own_verdict(tmp_path / "own")
     edited(folder, place, value, WORD_FILES[0])
@@ -170,14 +163,11 @@ def test_vectors_of_another_kind_are_refused(tmp_path, vectors):
 THRESHOLDS = MassThresholds(0.5, 0.25, "bundled", "attn-union-dep", "3", "nine claims")
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "complaint"),
-    [
-        ("supported_threshold", NAN, "supported_threshold should be a finite number"),
-        ("weak_threshold", 0.75, r"weak_threshold should be at most supported_threshold, were: 0\.75 and 0\.5"),
-        ("weak_threshold", None, "weak_threshold should be there"), ("other", 5, "other is unknown"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("place", "value", "complaint"), [
+    ("supported_threshold", NAN, "supported_threshold should be a finite number"),
+    ("weak_threshold", 0.75, r"weak_threshold should be at most supported_threshold, were: 0\.75 and 0\.5"),
+    ("weak_threshold", None, "weak_threshold should be there"), ("other", 5, "other is unknown"),
+])  # fmt: skip
 def test_a_field_of_thresholds_of_mass_out_of_its_range_is_named(tmp_path, place, value, complaint):
     (tmp_path / MASS_FILE).write_text(THRESHOLDS.to_json(), encoding="utf-8")
     edited(tmp_path, place, value, MASS_FILE)

@@ -120,16 +120,13 @@ def test_words_of_an_unsupported_claim_are_those_that_the_verifier_doubts(folder
     assert all(one.support is Support.SUPPORTED for one in found.values() if one.claim_index == claims[0].span_index)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "complaint"),
-    [
-        ({"identity": {"verifier_revision": "sha256:0"}}, ModelLoadError, "calibrate it again"),
-        ({"bundled": "0123"}, ModelLoadError, "with verdict_model 0123"),
-        ({"unsupported": 0.8}, DataError, "unsupported should be at most supported"),
-        ({"verifier": "/nowhere"}, ModelLoadError, "'/nowhere' should be a directory"),
-        ({"claims": {"bias": 0, "first": 1}}, DataError, "claims"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "error", "complaint"), [
+    ({"identity": {"verifier_revision": "sha256:0"}}, ModelLoadError, "calibrate it again"),
+    ({"bundled": "0123"}, ModelLoadError, "with verdict_model 0123"),
+    ({"unsupported": 0.8}, DataError, "unsupported should be at most supported"),
+    ({"verifier": "/nowhere"}, ModelLoadError, "'/nowhere' should be a directory"),
+    ({"claims": {"bias": 0, "first": 1}}, DataError, "claims"),
+])  # fmt: skip
 def test_calibration_of_another_verifier_or_verdict_is_refused(changes, error, complaint, folders, tmp_path):
     verdict = calibrated(tmp_path / "own", folders["nli"], **changes)
     method = MethodOptions(method=WORDS, verdict=str(verdict))
@@ -154,28 +151,22 @@ def test_model_is_asked_within_the_band_and_the_bundled_verdict_stands_outside(k
     assert texts["bundled_verdict_model"] == judge(None).provenance()["verdict_model"]
 
 
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ({"verdict_band": BAND}, "--verdict-band says which answers a verifier or decoder is asked about"),
-        ({"verdict_band": BAND, "verdict": "mass"}, "--verdict mass has none"),
-        ({"verdict_band": (0.8, 0.9), "verdict": "org/own"}, "should hold the risks from which answers are flagged"),
-        ({"verdict_band": (0.0, 0.1), "verdict": "smollm2-135m"}, "by the bundled verdict and .* by --verdict smoll"),
-        ({"prior": 0.1, "verdict": "org/own"}, "not for the verifier org/own"),
-    ],
-)
+@pytest.mark.parametrize(("given", "complaint"), [
+    ({"verdict_band": BAND}, "--verdict-band says which answers a verifier or decoder is asked about"),
+    ({"verdict_band": BAND, "verdict": "mass"}, "--verdict mass has none"),
+    ({"verdict_band": (0.8, 0.9), "verdict": "org/own"}, "should hold the risks from which answers are flagged"),
+    ({"verdict_band": (0.0, 0.1), "verdict": "smollm2-135m"}, "by the bundled verdict and .* by --verdict smoll"),
+    ({"prior": 0.1, "verdict": "org/own"}, "not for the verifier org/own"),
+])  # fmt: skip
 def test_band_or_rate_that_says_nothing_to_the_verdict_is_refused(given, complaint):
     with pytest.raises(UsageError, match=complaint):
         resolve_method(MethodOptions(**given))
 
 
-@pytest.mark.parametrize(
-    ("name", "is_verifier"),
-    [
-        ("org/model-1.5", True), ("bundled", False), ("mass", False), ("smollm2-135m", False), ("smollm3", False),
-        ("/nowhere/at/all", False), ("../org/model", False), ("./model", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "is_verifier"), [
+    ("org/model-1.5", True), ("bundled", False), ("mass", False), ("smollm2-135m", False), ("smollm3", False),
+    ("/nowhere/at/all", False), ("../org/model", False), ("./model", False),
+])  # fmt: skip
 def test_hub_ids_are_verifiers(name, is_verifier):
     assert names_verifier(name) is is_verifier
 

@@ -152,18 +152,15 @@ def nlp():
     return pipeline
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Really!! No?!", "Really !! No ?!"), ("====== Note ******", "====== Note ******"),
-        ("tea and/or milk", "tea and / or milk"), ("She co-founded it by e-mail.", "She co-founded it by e-mail ."),
-        ("a well-known non-profit", "a well - known non-profit"),
-        ("the item(s) (see 3): here", "the item ( s ) ( see 3 ) : here"), ("from 1837–1908", "from 1837 – 1908"),
-        ("at 7:30PM", "at 7:30 PM"), ("Rao et al. say it", "Rao et al. say it"), ("I wanna go", "I wan na go"),
-        ("It costs $4.50, i.e. little.", "It costs $ 4.50 , i.e. little ."),
-        ("Write to a.b@c.org or see https://c.org/x?y=(1)", "Write to a.b@c.org or see https://c.org/x?y=(1 )"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "words"), [
+    ("Really!! No?!", "Really !! No ?!"), ("====== Note ******", "====== Note ******"),
+    ("tea and/or milk", "tea and / or milk"), ("She co-founded it by e-mail.", "She co-founded it by e-mail ."),
+    ("a well-known non-profit", "a well - known non-profit"),
+    ("the item(s) (see 3): here", "the item ( s ) ( see 3 ) : here"), ("from 1837–1908", "from 1837 – 1908"),
+    ("at 7:30PM", "at 7:30 PM"), ("Rao et al. say it", "Rao et al. say it"), ("I wanna go", "I wan na go"),
+    ("It costs $4.50, i.e. little.", "It costs $ 4.50 , i.e. little ."),
+    ("Write to a.b@c.org or see https://c.org/x?y=(1)", "Write to a.b@c.org or see https://c.org/x?y=(1 )"),
+])  # fmt: skip
 def test_text_is_split_into_the_treebanks_words(nlp, text, words):
     assert [token.text for token in nlp(text)] == words.split()
 
@@ -174,13 +171,10 @@ def test_without_a_known_recipe_the_existing_ones_are_named(arguments, capsys):
     assert "name a recipe: parser, attributor, verdict" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("recipe", "options"),
-    [
-        ("parser", ["--treebank", "no such folder", "--output", "o"]),
-        ("attributor", ["--pages", "no such file", "--output", "o"]),
-    ],
-)
+@pytest.mark.parametrize(("recipe", "options"), [
+    ("parser", ["--treebank", "no such folder", "--output", "o"]),
+    ("attributor", ["--pages", "no such file", "--output", "o"]),
+])  # fmt: skip
 def test_missing_extra_is_named_with_the_way_to_install_it(recipe, options, monkeypatch, capsys):
     monkeypatch.setattr(loss_curve, "EXTRA_MODULE", "no_such_module")
     assert main([recipe, *options]) == ExitCode.BAD_USAGE

@@ -1,6 +1,5 @@
 """The recipe of the verdict on small judged sets of our own, and the answers that were made up for it."""
 
-import json
 import random
 import re
 from dataclasses import replace
@@ -30,7 +29,7 @@ from lab.training.verdict.fitting import cross_validated, folds_of
 from lab.training.verdict.operating_points import LIMITS, choose_thresholds, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, changes
 from lab.training.verdict.verdict_rows import NOISE
-from lab.training.verdict.written_sets import load_made_answers, written_sets
+from lab.training.verdict.written_sets import load_made_answers
 
 THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
 DEEDS = ("painted", "mended", "carried", "sold", "measured", "cleaned")
@@ -75,16 +74,13 @@ def found(rows):
     return cross_validated(rows, seed=0, probe_shares=same_share(0.5))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "marked"),
-    [
-        ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
-        ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
-        ("The old mill runs.", "The mill runs.", ["mill"]), ("The mill runs at night.", "The mill runs", ["runs"]),
-        ("The mill runs.", "The mill never runs.", ["never"]), ("The mill runs.", "The mill runs.", []),
-        ("", "Rain.", ["Rain."]), ("Rain.", "", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("before", "after", "marked"), [
+    ("The mill grinds oats.", "The mill grinds rye.", ["rye"]),
+    ("It opens at nine and shuts at five.", "It opens at ten and shuts at six.", ["ten", "six"]),
+    ("The old mill runs.", "The mill runs.", ["mill"]), ("The mill runs at night.", "The mill runs", ["runs"]),
+    ("The mill runs.", "The mill never runs.", ["never"]), ("The mill runs.", "The mill runs.", []),
+    ("", "Rain.", ["Rain."]), ("Rain.", "", []),
+])  # fmt: skip
 def test_marks_of_an_edit_are_where_the_texts_differ(before, after, marked):
     assert [one.of(after) for one in changes(before, after)] == marked
 
@@ -155,19 +151,15 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, mon
     assert load_verdict_model(tmp_path / "folds").claim_fall > 0
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ("--output o", "--data, --log or both are needed"),
-        ("--data d", "--output, --cross-validate or both are needed"),
-        ("--data d --output o --decoder m", "--decoder and --decoder-layer belong together"),
-        ("--data d --output o --decoder-note n", "--decoder-note is for --decoder"),
-        ("--data d --output o --encoder e", "--wordllama and --encoder need --pages"),
-        ("--data d --output o --pages p", "--pages is for --wordllama or --encoder"),
-        ("--data d --output o --encoder e --pages p --share-words", "--share-words and --encoder exclude each other"),
-        ("--data d --output o --encoder e --pages p", "--encoder should be a folder with a model, e has"),
-    ],
-)
+@pytest.mark.parametrize(("options", "complaint"), [
+    ("--output o", "--data, --log or both are needed"), ("--data d", "--output, --cross-validate or both are needed"),
+    ("--data d --output o --decoder m", "--decoder and --decoder-layer belong together"),
+    ("--data d --output o --decoder-note n", "--decoder-note is for --decoder"),
+    ("--data d --output o --encoder e", "--wordllama and --encoder need --pages"),
+    ("--data d --output o --pages p", "--pages is for --wordllama or --encoder"),
+    ("--data d --output o --encoder e --pages p --share-words", "--share-words and --encoder exclude each other"),
+    ("--data d --output o --encoder e --pages p", "--encoder should be a folder with a model, e has"),
+])  # fmt: skip
 def test_options_that_do_not_belong_together_are_a_usage_error(options, complaint, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["verdict", *options.split()])
@@ -265,21 +257,6 @@ def test_states_are_kept_by_all_that_decides_them(rows, tmp_path):
     assert kept.read(some) is None
 
 
-ROW = {
-    "record_id": "lamp-1",
-    "question": "How many lamps are there?",
-    "passages": [{"passage_id": "p", "title": None, "text": "Ten lamps line the pier."}],
-    "answer": "The pier has ten lamps and two bells.",
-    "unsupported": [{"text": "and two bells", "occurrence": 1, "kind": "invented detail"}],
-}
-
-
-def written(directory, **fields):
-    file = directory / "made.jsonl"
-    file.write_text(json.dumps(ROW | fields) + "\n", encoding="utf-8")
-    return file
-
-
 def test_rows_that_figures_are_measured_on_are_not_among_them():
     made = [twelve_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
     files = SHIPPED_ROWS, EVERYDAY_ROWS, *map(EVERYDAY_ROWS.with_name, ("newcomer_rows.jsonl", "claim_rows.jsonl"))
@@ -291,40 +268,3 @@ def test_rows_that_figures_are_measured_on_are_not_among_them():
 def twelve_words_each(text):
     words = re.findall(r"\w+", text.lower())
     return set(zip(*(words[start:] for start in range(12)), strict=False))
-
-
-def write_rows(file, rows):
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return file
-
-
-def made_row(name, answer, passage, *marks):
-    unsupported = [{"text": one, "occurrence": 1, "kind": "invented detail"} for one in marks]
-    passages = [{"passage_id": "p", "title": None, "text": passage}]
-    return {**ROW, "record_id": name, "answer": answer, "passages": passages, "unsupported": unsupported}
-
-
-@pytest.fixture
-def sets(tmp_path):
-    made = [
-        made_row("pier", "The pier has ten lamps. It also has two bells.", "Ten lamps line the pier.", "two bells"),
-        made_row("mill", "The mill grinds rye. It runs by steam.", "The old mill grinds rye at night.", "by steam"),
-        made_row("hut", "The hut is shut.", "The hut is shut all winter long."),
-    ]
-    trial = {
-        "id": "inn-1", "question": "What does the inn offer?",
-        "passages": [{"title": "Inn", "text": "The inn has nine rooms. Bicycles cost 8 euros."}],
-        "copied": ["The inn has nine rooms.", "Bicycles cost 8 euros."], "paraphrases": ["There are 9 rooms."],
-        "invented": ["Dogs may stay."], "right_twins": ["A bicycle is 8 euros."],
-        "wrong": [{"text": "Bicycles cost 9 euros.", "claim": "9 euros", "reason": "other_value"}],
-    }  # fmt: skip
-    found = written_sets(write_rows(tmp_path / "made.jsonl", made), write_rows(tmp_path / "trials.jsonl", [trial]))
-    by_name = {}
-    for one in found:
-        by_name.setdefault(one.set_name, []).append(one)
-    return by_name
-
-
-def marked(one):
-    answer = one.judged.record.answer
-    return answer, [mark.chars.of(answer) for mark in one.judged.unsupported or ()]
