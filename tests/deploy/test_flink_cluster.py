@@ -1,7 +1,5 @@
 """Audits on a real Flink cluster whose workers have attribeam's dependencies, but not attribeam: every job ships it."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,30 +1,23 @@
 """An audit of ferries with known risks and scores, and marks on its answers."""
 
-from __future__ import annotations
-
 import json
 import random
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from tests.report.made_audit import MadeAudit, made_audit, supported_span, unsupported_span
+from tests.report.made_audit import made_audit, supported_span, unsupported_span
 
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
-from attribeam.schemas import SpanEvidence, Support
 
 LEAVES, CARS = supported_span().chars, unsupported_span().chars
 
 
-def ferry_audit(
-    folder: Path, answers: int, *, models: Mapping[str, str] | None = None, support: Support | None = None
-) -> MadeAudit:
+def ferry_audit(folder, answers, *, models=None, support=None):
     """Answers of two claims; in every other one ``40 cars`` lacks support, at a higher risk and lower score on average.
 
     ``support`` replaces the verdicts, without scores and risks.
     """
     chance = random.Random(7)
-    spans: dict[int, tuple[SpanEvidence, ...]] = {}
+    spans = {}
     for row in range(answers):
         lacking = lacks(row)
         score, risk = chance.gauss(0.4 if lacking else 0.7, 0.12), chance.gauss(0.6 if lacking else 0.3, 0.12)
@@ -43,14 +36,14 @@ def ferry_audit(
     return made_audit(folder, record_ids=names, spans=spans, rows_per_chunk=answers + 1, models=manifest)
 
 
-def lacks(row: int) -> bool:
+def lacks(row):
     """Whether the row's second claim lacks support."""
     return row % 2 == 1
 
 
-def claim_marks(rows: Iterable[int]) -> list[dict[str, object]]:
+def claim_marks(rows):
     """Marks on both claims of the rows."""
-    found: list[dict[str, object]] = []
+    found = []
     for row in rows:
         for chars, lacking in ((LEAVES, False), (CARS, lacks(row))):
             label = "unsupported" if lacking else "supported"
@@ -58,25 +51,25 @@ def claim_marks(rows: Iterable[int]) -> list[dict[str, object]]:
     return found
 
 
-def answer_marks(rows: Iterable[int]) -> list[dict[str, object]]:
+def answer_marks(rows):
     """Marks on the rows' answers."""
     return [_mark(row, "unsupported" if lacks(row) else "supported") for row in rows]
 
 
-def save(path: Path, marks: Iterable[Mapping[str, object]]) -> Path:
+def save(path, marks):
     path.write_text("".join(f"{json.dumps(one)}\n" for one in marks), encoding="utf-8")
     return path
 
 
-def _mark(row: int, label: str) -> dict[str, object]:
+def _mark(row, label):
     return {"record_id": f"ferry-{row}", "char_start": None, "char_end": None, "label": label, "reviewer": "Ada"}
 
 
-def _share(number: float) -> float:
+def _share(number):
     return min(0.999, max(0.001, number))
 
 
-def judged_by(audit: MadeAudit, verdict: str) -> MadeAudit:
+def judged_by(audit, verdict):
     """The audit when its manifest says that it was asked for this verdict."""
     file = audit.root / "run_manifest.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))

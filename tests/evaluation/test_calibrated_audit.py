@@ -1,7 +1,5 @@
 """From an audit over marks to thresholds, by a verifier too, and on to an audit with them."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from pathlib import Path

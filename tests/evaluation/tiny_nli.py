@@ -1,9 +1,5 @@
 """A small sequence classifier with random weights, saved to a directory so that tests load it as users do."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import torch
 from tests.attribution.tiny_models import VOCABULARY_SIZE, tiny_tokenizer
 from transformers import AutoModelForSequenceClassification, BertConfig, PreTrainedTokenizerFast
@@ -11,9 +7,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig, PreTrai
 LABELS = ("contradiction", "ENTAILMENT", "neutral")
 
 
-def save_tiny_nli(
-    directory: Path, *, labels: tuple[str, ...] = LABELS, places: int = 128, kind: type[BertConfig] = BertConfig
-) -> Path:
+def save_tiny_nli(directory, *, labels=LABELS, places=128, kind=BertConfig):
     """A classifier with these labels and ``places`` positions: a BERT, or a RoBERTa according to ``kind``."""
     torch.manual_seed(5)
     config = kind(

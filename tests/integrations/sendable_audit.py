@@ -1,25 +1,21 @@
 """An audit of a log that was imported from a trace store: three answers, of which the last has no ids."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 from tests.report.made_audit import made_audit, no_claim, told_spans
 
 from attribeam.logs.traces.trace_log import log_schema
-from attribeam.schemas import AnswerKind, ClaimKind, QARecord
+from attribeam.schemas import AnswerKind, ClaimKind
 
 TRACES = ("5b8efff798038103d269b633813fc60c", "5b8efff798038103d269b633813fc60d", None)
 SPANS = ("eee19b7ec3c1b174", "eee19b7ec3c1b175", None)
 RETRIEVER = "eee19b7ec3c1b176"
 
 
-def sendable_audit(folder: Path) -> Path:
+def sendable_audit(folder):
     """An answer of two claims, of which one is unsupported; a refusal; and an answer without ids."""
     quoted, other_value = told_spans()
     refusal = no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL, passage_scores=(0.0, 0.0), evidence=())
@@ -28,7 +24,7 @@ def sendable_audit(folder: Path) -> Path:
     return made_audit(folder, spans=spans, change=_with_ids, extra_fields=fields).root
 
 
-def _with_ids(record: QARecord) -> QARecord:
+def _with_ids(record):
     row = record.source.source_row
     places = [{"span_id": RETRIEVER, "position": 1 - index, "passage_index": index} for index in (0, 1)]
     ids = (("trace_id", TRACES[row]), ("span_id", SPANS[row]), ("retrievals", places if row == 0 else []))
@@ -36,11 +32,11 @@ def _with_ids(record: QARecord) -> QARecord:
 
 
 @contextmanager
-def loopback_server(answer: Callable[[str, bytes, str], tuple[int, bytes]]) -> Iterator[str]:
+def loopback_server(answer):
     """A server's address; ``answer`` gets path, body and the header Authorization, and gives status and body."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+        def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             status, content = answer(self.path, body, self.headers.get("Authorization", ""))
             self.send_response(status)
@@ -48,7 +44,7 @@ def loopback_server(answer: Callable[[str, bytes, str], tuple[int, bytes]]) -> I
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -1,11 +1,8 @@
 """``attribeam send``: which scores go out, once each, and what is said of those that do not."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime
-from typing import ClassVar
 from uuid import UUID
 
 import pytest
@@ -31,8 +28,8 @@ class RefusedError(Exception):
 class Store:
     """Keeps scores by their ids; ``refuse`` may raise."""
 
-    address_variables: ClassVar[tuple[str, ...]] = ("STORE_URL",)
-    needs_span: ClassVar[bool] = False
+    address_variables = ("STORE_URL",)
+    needs_span = False
 
     def __init__(self, refuse=lambda _: None):
         self.kept = {}

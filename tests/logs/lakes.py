@@ -1,13 +1,8 @@
 """Small Delta and Iceberg tables, and rows that are deleted within their files."""
 
-from __future__ import annotations
-
 import json
 import struct
 from base64 import b85encode
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from tests.pipeline.audit_process import SCHEMA, log_rows
@@ -19,13 +14,13 @@ _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
-def dated_rows(count: int, *, first: int = 0) -> pa.Table:
+def dated_rows(count, *, first=0):
     """Rows that take turns in ``DAYS``."""
     rows = log_rows(count, first=first)
     return pa.Table.from_pylist([{**row, "dt": DAYS[index % 3]} for index, row in enumerate(rows)], schema=DATED)
 
 
-def delta_table(root: Path, *, partitioned: bool = True) -> Path:
+def delta_table(root, *, partitioned=True):
     """Version 0 has six rows, version 1 two more, version 2 lacks ``ferry-0``, version 3 has larger files."""
     from deltalake import DeltaTable, write_deltalake
 
@@ -37,7 +32,7 @@ def delta_table(root: Path, *, partitioned: bool = True) -> Path:
     return root
 
 
-def with_deletion_vector(root: Path, rows: Sequence[int]) -> Path:
+def with_deletion_vector(root, rows):
     """A Delta table of six rows in one file, of which ``rows`` are deleted by a vector that stands in the log."""
     from deltalake import write_deltalake
 
@@ -61,14 +56,14 @@ def with_deletion_vector(root: Path, rows: Sequence[int]) -> Path:
     return root
 
 
-def _vector(rows: Sequence[int]) -> bytes:
+def _vector(rows):
     """A deletion vector of one array of a roaring bitmap, as the Delta protocol packs it."""
     bitmap = struct.pack("<IIHHI", 12_346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
     packed = struct.pack("<iqi", _MAGIC, 1, 0) + bitmap
     return packed + bytes(-len(packed) % 4)
 
 
-def iceberg_table(root: Path) -> Any:
+def iceberg_table(root):
     """As ``delta_table``, without the last version; the table itself, whose folder is ``root``."""
     from pyiceberg.catalog.sql import SqlCatalog
 

@@ -1,9 +1,6 @@
 """Manifests and sums of audits that never ran."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 from attribeam.pipeline.metrics import EvidenceTotals, RiskTotals, RunMetrics
 from attribeam.schemas.run_manifest import AuditCounts, DeadLetterCount, RunManifest, RunStatus
@@ -13,7 +10,7 @@ SPANS = {
 }  # fmt: skip
 
 
-def made_metrics(*, status: RunStatus = RunStatus.DONE, parser: str = "tiny") -> RunMetrics:
+def made_metrics(*, status=RunStatus.DONE, parser="tiny"):
     """100 claims in 154 spans of 37 audited rows; 3 rows were refused, two of them for one reason at two stages."""
     letters = (
         DeadLetterCount("attribute", "empty_answer", 1),
@@ -36,13 +33,13 @@ def made_metrics(*, status: RunStatus = RunStatus.DONE, parser: str = "tiny") ->
     return RunMetrics(made_manifest(counts, status=status, parser=parser), totals)
 
 
-def metrics_of_nothing() -> RunMetrics:
+def metrics_of_nothing():
     """An audit of a log without rows."""
     totals = EvidenceTotals({}, claims=0, evidence_mass=None, unmatched_spans=0, isolated_spans=0)
     return RunMetrics(made_manifest(AuditCounts()), totals)
 
 
-def made_manifest(counts: AuditCounts, *, parser: str = "tiny", **changed: Any) -> RunManifest:
+def made_manifest(counts, *, parser="tiny", **changed):
     """A manifest of a local run of 20 s, of which 4 s were loading; ``changed`` are other fields of it."""
     made = RunManifest(
         status=RunStatus.DONE,

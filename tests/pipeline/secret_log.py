@@ -1,8 +1,5 @@
 """A log with secrets in every field, all made up, and a search for them in everything that an audit wrote."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,12 +36,12 @@ SCHEMA = pa.schema(
 EXTRA_COLUMNS = ("note", "raw", "account", "tags", "contacts", "labels", "hard")
 
 
-def secret_rows(count: int) -> list[dict[str, object]]:
+def secret_rows(count):
     """Rows about a harbour office; the second and every sixth after it is faulty."""
     return [_row(number) for number in range(count)]
 
 
-def _row(number: int) -> dict[str, object]:
+def _row(number):
     answer = f"Write to {EMAIL} about ferry {number}. The office answers at {PHONE} for case {CASE} and card {CARD}."
     at = answer.index(EMAIL)
     cuts = [(0, at + 6), (at + 6, at + 20), (answer.index("The office"), len(answer))]
@@ -72,13 +69,13 @@ def _row(number: int) -> dict[str, object]:
     }
 
 
-def write_secret_log(path: Path, rows: Sequence[dict[str, object]]) -> Path:
+def write_secret_log(path, rows):
     """The rows as a Parquet file."""
     pq.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), path, row_group_size=2)
     return path
 
 
-def leaks(output: Path) -> Iterator[tuple[str, str]]:
+def leaks(output):
     """(file, trace) of every trace of a secret in the bytes of a file, its decoded values or its metadata."""
     for path in sorted(one for one in output.rglob("*") if one.is_file()):
         texts = [path.read_bytes().decode("latin-1"), path.name]

@@ -1,7 +1,5 @@
 """Model workers with stand-ins that have no model, and the devices that they run on."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import time
@@ -32,9 +30,7 @@ from attribeam.pipeline.model_workers import (
     RemoteModels,
     plan_model_workers,
 )
-from attribeam.pipeline.worker_process import (
-    stop_import_server,
-)
+from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import take_stage_seconds

@@ -1,16 +1,12 @@
 """Audit directories, with their logs or of many nights, written without running an audit; texts of our own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -79,15 +75,15 @@ class MadeAudit:
     records: tuple[QARecord, ...]
 
     @property
-    def opened(self) -> AuditDirectory:
+    def opened(self):
         return AuditDirectory.open(self.root)
 
-    def page(self, *, previous: MadeAudit | None = None, answers: int = 1000) -> str:
+    def page(self, *, previous=None, answers=1000):
         """The audit's page."""
         return html_page(self.opened, previous=previous and previous.opened, answers=answers)
 
 
-def made_record(log: Path, row: int, *, answer: str = ANSWER, record_id: str | None = None) -> QARecord:
+def made_record(log, row, *, answer=ANSWER, record_id=None):
     """One record about a ferry."""
     return QARecord(
         record_id=f"ferry-{row}" if record_id is None else record_id,
@@ -100,12 +96,12 @@ def made_record(log: Path, row: int, *, answer: str = ANSWER, record_id: str | N
     )
 
 
-def supported_span(answer: str = ANSWER) -> SpanEvidence:
+def supported_span(answer=ANSWER):
     """``leaves at noon`` is supported by the first passage, in two pieces, one of them in the title."""
     return _span(answer, "leaves at noon", index=0, support=Support.SUPPORTED, evidence_mass=0.625)
 
 
-def unsupported_span(answer: str = ANSWER) -> SpanEvidence:
+def unsupported_span(answer=ANSWER):
     """``40 cars`` has nothing, and a number that no passage has."""
     span = _span(answer, "40 cars", index=1, support=Support.UNSUPPORTED, evidence_mass=0.0625)
     return replace(
@@ -120,7 +116,7 @@ def unsupported_span(answer: str = ANSWER) -> SpanEvidence:
     )
 
 
-def no_claim(kind: ClaimKind, index: int = 0, **changed: Any) -> SpanEvidence:
+def no_claim(kind, index=0, **changed):
     """A span of this kind, which claims nothing, or if it is code, a table or in another language, is not judged."""
     unread = (ClaimKind.CODE, ClaimKind.TABLE, ClaimKind.LANGUAGE)
     support = Support.NOT_JUDGED if kind in unread else Support.NO_CLAIM
@@ -128,7 +124,7 @@ def no_claim(kind: ClaimKind, index: int = 0, **changed: Any) -> SpanEvidence:
     return replace(alone, **changed)
 
 
-def told_spans() -> tuple[SpanEvidence, SpanEvidence]:
+def told_spans():
     """The supported span, which is quoted, and the unsupported one, for which the evidence has "twelve"."""
     reason = UnsupportedReason.OTHER_VALUE
     quoted = replace(supported_span(), how=SupportedHow.QUOTED)
@@ -136,17 +132,17 @@ def told_spans() -> tuple[SpanEvidence, SpanEvidence]:
 
 
 def made_audit(
-    folder: Path,
+    folder,
     *,
-    record_ids: Sequence[str] = ("ferry-0", "ferry-1", "ferry-2"),
-    spans: Mapping[int, tuple[SpanEvidence, ...]] | None = None,
-    status: RunStatus = RunStatus.DONE,
-    rows_per_chunk: int = 2,
-    columns: Sequence[tuple[str, str]] = (),
-    models: Mapping[str, str] | None = None,
-    change: Callable[[QARecord], QARecord] = lambda record: record,
-    extra_fields: Sequence[pa.Field] = EXTRA_FIELDS,
-) -> MadeAudit:
+    record_ids=("ferry-0", "ferry-1", "ferry-2"),
+    spans=None,
+    status=RunStatus.DONE,
+    rows_per_chunk=2,
+    columns=(),
+    models=None,
+    change=lambda record: record,
+    extra_fields=EXTRA_FIELDS,
+):
     """An audit of a log with these ids and one more row, ``ferry-bad``, that became a dead letter.
 
     ``spans`` are those of the rows that have others than the supported and the unsupported one; ``models`` goes into
@@ -180,7 +176,7 @@ def made_audit(
     return MadeAudit(root, log, records)
 
 
-def tell_sizes(root: Path) -> None:
+def tell_sizes(root):
     """Put the sizes of the files of evidence and dead letters into their manifests."""
     for path in (root / "_chunks").iterdir():
         chunk = ChunkManifest.from_json(path.read_text(encoding="utf-8"))
@@ -189,7 +185,7 @@ def tell_sizes(root: Path) -> None:
         path.write_text(replace(chunk, **sized).to_json(), encoding="utf-8")
 
 
-def say_version(root: Path, pattern: str, version: str) -> Path:
+def say_version(root, pattern, version):
     """Let the first file of an audit that the pattern matches say that it is of another schema version."""
     path = min(root.glob(pattern))
     if path.suffix == ".json":
@@ -200,7 +196,7 @@ def say_version(root: Path, pattern: str, version: str) -> Path:
     return path
 
 
-def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
+def carry_instead(root, ticks, kind):
     """Put a time of ``kind`` into the extra column of every evidence row, which no audit of today would carry."""
     for path in (root / "evidence").iterdir():
         table = pq.read_table(path)
@@ -209,7 +205,7 @@ def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
     tell_sizes(root)
 
 
-def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:
+def write_made_log(path, records, columns=()):
     """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
     names = dict(columns)
     rows = [
@@ -225,7 +221,7 @@ def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tu
     pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), path, row_group_size=2)
 
 
-def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass: float) -> SpanEvidence:
+def _span(answer, text, *, index, support, evidence_mass):
     chars = CharRange(answer.index(text), answer.index(text) + len(text))
     passage, title = PASSAGES[0].text, PASSAGES[0].title or ""
     piece = CharRange(passage.index("leaves"), len(passage) - 1)
@@ -251,14 +247,7 @@ def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass
     )
 
 
-def _write_chunks(
-    root: Path,
-    log: Path,
-    evidence: Sequence[Mapping[str, object]],
-    schema: pa.Schema,
-    letter: Mapping[str, object],
-    rows_per_chunk: int,
-) -> tuple[str, ...]:
+def _write_chunks(root, log, evidence, schema, letter, rows_per_chunk):
     """Two files a chunk and its manifest; the dead letter is the log's last row."""
     for folder in ("evidence", "dead_letters", "_chunks"):
         (root / folder).mkdir(parents=True)
@@ -279,11 +268,11 @@ def _write_chunks(
     return tuple(names)
 
 
-def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
+def _write_rows(path, rows, schema):
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
 
 
-def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:
+def _counts(evidence, dead_letters):
     audited = len({row["source_row"] for row in evidence})
     letters = (DeadLetterCount("validate", "empty_answer", dead_letters),) if dead_letters else ()
     counted = [row for row in evidence if row["claim_index"] in (None, row["span_index"])]
@@ -299,30 +288,30 @@ def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> Audi
     )
 
 
-def _numbers(rows: Sequence[Mapping[str, object]], column: str) -> dict[str, int]:
+def _numbers(rows, column):
     return dict(sorted(Counter(str(row[column]) for row in rows).items()))
 
 
-SPAN: Mapping[str, object] = {
+SPAN = {
     "source_file": "log.parquet", "source_row": 0, "span_kind": "facts", "evidence_mass": 0.5, "support": "supported",
     "unmatched_values": [], "evidence": [], "passage_scores": [], "answer_kind": "answer",
 }  # fmt: skip
 
 
-def span_batches(rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Iterator[pa.RecordBatch]:
+def span_batches(rows, *, size=3):
     """The rows, ``size`` per batch; a field that a row leaves out is that of ``SPAN``, or null."""
     whole = pa.Table.from_pylist([{**SPAN, **row} for row in rows], schema=evidence_schema(extra_fields=_extra(rows)))
     yield from whole.to_batches(max_chunksize=size)
 
 
-def added(tally: Any, rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Any:
+def added(tally, rows, *, size=3):
     """The tally when it has added these rows."""
     for batch in span_batches(rows, size=size):
         tally.add(batch)
     return tally
 
 
-def _extra(rows: Sequence[Mapping[str, object]]) -> list[pa.Field]:
+def _extra(rows):
     known = set(evidence_schema().names)
     names = {name for row in rows for name in row if name not in known}
     return [pa.field(name, pa.string()) for name in sorted(names)]
@@ -333,19 +322,19 @@ ERROR = 0.002
 
 
 def made_night(
-    root: Path,
-    night: int,
+    root,
+    night,
     *,
-    unsupported: int = 60,
-    status: RunStatus = RunStatus.DONE,
-    errors: Mapping[str, float] | None = None,
-    groups: Mapping[str, Sequence[tuple[str | None, int, int]]] | None = None,
-    failed_gate: bool = False,
-    configuration: str = "same",
-    name: str | None = None,
-    path: str = "log.parquet",
-    answered_at: str | None = None,
-) -> Path:
+    unsupported=60,
+    status=RunStatus.DONE,
+    errors=None,
+    groups=None,
+    failed_gate=False,
+    configuration="same",
+    name=None,
+    path="log.parquet",
+    answered_at=None,
+):
     """An audit of 1,000 claims, ``night`` nights after the first one; groups are (value, supported, unsupported)."""
     started = FIRST_NIGHT + timedelta(days=night)
     folder = root / (f"{started:%Y-%m-%d}" if name is None else name)
@@ -378,7 +367,7 @@ def made_night(
     return folder
 
 
-def made_history(root: Path, unsupported: Sequence[int]) -> Path:
+def made_history(root, unsupported):
     """A folder of audits, one a night, with so many unsupported claims of 1,000."""
     for night, number in enumerate(unsupported):
         made_night(root, night, unsupported=number)

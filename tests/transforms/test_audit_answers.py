@@ -1,7 +1,5 @@
 """``AuditAnswers`` in a pipeline of one's own: what goes in, what comes out, on two runners and in Beam YAML."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

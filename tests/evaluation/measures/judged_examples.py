@@ -1,27 +1,17 @@
 """Judged answers and evidence, written for these tests."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
 
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind, Support
+from attribeam.schemas import CharRange, Passage, QARecord, RowSource, SpanEvidence, SpanKind
 
 
-def place(part: str, text: str) -> CharRange:
+def place(part, text):
     """Where the part first stands in the text."""
     return CharRange(text.index(part), text.index(part) + len(part))
 
 
-def judged(
-    text: str,
-    *marked: str,
-    passages: Sequence[str] = ("Ada lit ten lamps.",),
-    looked_at: Sequence[str] | None = None,
-    group: str | None = None,
-    **labels: object,
-) -> JudgedAnswer:
+def judged(text, *marked, passages=("Ada lit ten lamps.",), looked_at=None, group=None, **labels):
     """An answer in which these parts are marked; ``labels`` are those of the whole answer."""
     record = QARecord("r", "", tuple(map(Passage, passages)), text, RowSource("a", 0))
     whole = "answer_supported" in labels
@@ -30,11 +20,11 @@ def judged(
         None if whole else tuple(UnsupportedRange(place(part, text), "x") for part in marked),
         None if looked_at is None else tuple(place(part, text) for part in looked_at),
         group,
-        **labels,  # type: ignore[arg-type]
+        **labels,
     )
 
 
-def span(text: str, part: str, support: Support, index: int = 0, **fields: object) -> SpanEvidence:
+def span(text, part, support, index=0, **fields):
     """Evidence of one part of a text; a claim of its own unless ``fields`` say otherwise."""
     plain = SpanEvidence(
         span_index=index,
@@ -53,4 +43,4 @@ def span(text: str, part: str, support: Support, index: int = 0, **fields: objec
         unmatched_values=(),
         claim_index=index,
     )
-    return replace(plain, **fields)  # type: ignore[arg-type]
+    return replace(plain, **fields)

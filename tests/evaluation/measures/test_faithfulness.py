@@ -1,7 +1,5 @@
 """Log-probability drops: worked by hand, compared with the definition, and through the command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 from functools import partialmethod

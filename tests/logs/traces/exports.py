@@ -1,24 +1,19 @@
 """One small story as every trace store would export it, and as providers and frameworks answer it."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attribeam.logs.import_run import ImportSummary, import_exports, letters_path
+from attribeam.logs.import_run import import_exports, letters_path
 from attribeam.logs.traces.formats import LOG_KINDS
 from attribeam.logs.traces.paths import TraceOptions
-from attribeam.logs.traces.trace_log import OpenFile
 
 QUESTION = "Who lit the lamp at Brigg Point?"
 ANSWER = "Ada Thorne lit it, in 1874."
@@ -33,23 +28,23 @@ _DAY = "2026-11-20T10:00:0"
 _NANOSECONDS = 1_795_168_800_000_000_000
 
 
-def moment(second: int) -> str:
+def moment(second):
     """A moment of the story, in ISO 8601."""
     return f"{_DAY}{second}+00:00"
 
 
-def write_lines(path: Path, records: Sequence[object]) -> str:
+def write_lines(path, records):
     """The records as JSON lines."""
     path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
     return str(path)
 
 
-def lines_of(records: Sequence[object]) -> bytes:
+def lines_of(records):
     """The records as JSON lines."""
     return "\n".join(map(json.dumps, records)).encode()
 
 
-def csv_of(records: Sequence[Mapping[str, object]]) -> bytes:
+def csv_of(records):
     """The records as CSV; lists and objects as Python prints them."""
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, list(dict.fromkeys(name for one in records for name in one)))
@@ -58,7 +53,7 @@ def csv_of(records: Sequence[Mapping[str, object]]) -> bytes:
     return file.getvalue().encode()
 
 
-def parquet_of(records: Sequence[Mapping[str, object]]) -> bytes:
+def parquet_of(records):
     """The records as Parquet."""
     file = io.BytesIO()
     names = dict.fromkeys(name for one in records for name in one)
@@ -66,41 +61,36 @@ def parquet_of(records: Sequence[Mapping[str, object]]) -> bytes:
     return file.getvalue()
 
 
-def opened(content: bytes) -> OpenFile:
+def opened(content):
     """What opens a file of this content."""
     return lambda: nullcontext(io.BytesIO(content))
 
 
-def imported(
-    kind: str, *paths: str, output: Path, options: TraceOptions | None = None
-) -> tuple[ImportSummary, list[dict[str, object]], list[dict[str, object]]]:
+def imported(kind, *paths, output, options=None):
     """The summary of an import, its rows, and its dead letters."""
     summary = import_exports(LOG_KINDS[kind], list(paths), output, options or TraceOptions())
     letters = letters_path(output)
     return summary, rows_of(output), rows_of(letters) if letters.exists() else []
 
 
-def imported_row(
-    kind: str, records: Sequence[object], folder: Path, *, options: TraceOptions | None = None
-) -> dict[str, object]:
+def imported_row(kind, records, folder, *, options=None):
     """The only row of the log that an import makes of these records; both lie in ``folder``."""
     path = write_lines(folder / "export.jsonl", records)
     _, (row,), _ = imported(kind, path, output=folder / "log.parquet", options=options)
     return row
 
 
-def rows_of(path: Path) -> list[dict[str, object]]:
+def rows_of(path):
     """The rows of a Parquet file."""
-    rows: list[dict[str, object]] = pq.read_table(path).to_pylist()
-    return rows
+    return pq.read_table(path).to_pylist()
 
 
-def text_of(row: Mapping[str, object]) -> dict[str, object]:
+def text_of(row):
     """Question, passages and answer of a row."""
     return {name: row[name] for name in ROW}
 
 
-def phoenix_span(span_id: str, parent: str | None, kind: str, second: int, **attributes: object) -> dict[str, object]:
+def phoenix_span(span_id, parent, kind, second, **attributes):
     """A span as Phoenix gives it: attributes under dotted names."""
     return {
         "name": kind.lower(),
@@ -119,9 +109,9 @@ def phoenix_span(span_id: str, parent: str | None, kind: str, second: int, **att
     }
 
 
-def phoenix_documents(prefix: str, passages: Sequence[tuple[str, str]] = PASSAGES) -> dict[str, object]:
+def phoenix_documents(prefix, passages=PASSAGES):
     """Documents as flattened attributes."""
-    found: dict[str, object] = {}
+    found = {}
     for index, (passage_id, text) in enumerate(passages):
         place = f"{prefix}.{index}.document"
         found |= {f"{place}.id": passage_id, f"{place}.content": text, f"{place}.score": 0.9 - index / 10}
@@ -129,7 +119,7 @@ def phoenix_documents(prefix: str, passages: Sequence[tuple[str, str]] = PASSAGE
     return found
 
 
-def openinference() -> list[dict[str, object]]:
+def openinference():
     """A chain, its retriever and its model, the last one first."""
     return [
         phoenix_span("c", "a", "LLM", 2, **{"llm.model_name": MODEL, "output.value": "not the chain's answer"}),
@@ -143,7 +133,7 @@ def openinference() -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def langfuse() -> list[dict[str, object]]:
+def langfuse():
     """Enriched observations: free JSON as texts, an empty parent at the top."""
     documents = [{"id": one, "page_content": text} for one, text in PASSAGES]
     return [
@@ -157,9 +147,7 @@ def langfuse() -> list[dict[str, object]]:
     ]
 
 
-def langfuse_observation(
-    one: str, parent: str, kind: str, second: int, given: object, gave: object, trace: str = "trace-1"
-) -> dict[str, object]:
+def langfuse_observation(one, parent, kind, second, given, gave, trace="trace-1"):
     """A row of ``observations_v2``."""
     return {
         "id": one,
@@ -179,7 +167,7 @@ def langfuse_observation(
     }
 
 
-def otlp(*, texts: bool = True) -> list[dict[str, object]]:
+def otlp(*, texts=True):
     """One envelope of OTLP; ``texts`` logs the documents' texts beside their ids and scores."""
     documents = [{"id": one, "score": 0.5} | ({"content": text} if texts else {}) for one, text in PASSAGES]
     asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
@@ -196,7 +184,7 @@ def otlp(*, texts: bool = True) -> list[dict[str, object]]:
     return [{"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "own"}, "spans": spans}]}]}]
 
 
-def otlp_span(one: str, parent: str, operation: str | None, second: int, texts: Mapping[str, str]) -> dict[str, object]:
+def otlp_span(one, parent, operation, second, texts):
     """A span of OTLP JSON."""
     names = {**texts, **({"gen_ai.operation.name": operation} if operation else {})}
     return {
@@ -212,7 +200,7 @@ def otlp_span(one: str, parent: str, operation: str | None, second: int, texts: 
     }
 
 
-def mlflow() -> list[dict[str, object]]:
+def mlflow():
     """A trace as ``Trace.to_json`` writes it; its previews are cut off."""
     documents = [{"page_content": text, "metadata": {"doc_uri": "brigg.txt"}, "id": one} for one, text in PASSAGES]
     spans = [
@@ -229,15 +217,7 @@ def mlflow() -> list[dict[str, object]]:
     return [{"info": info, "data": {"spans": spans}}]
 
 
-def mlflow_span(
-    one: str,
-    parent: str | None,
-    kind: str,
-    second: int,
-    given: object,
-    gave: object,
-    more: Mapping[str, object] | None = None,
-) -> dict[str, object]:
+def mlflow_span(one, parent, kind, second, given, gave, more=None):
     """A span of MLflow's third schema: values of attributes are JSON texts."""
     values = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": gave, **(more or {})}
     return {
@@ -253,7 +233,7 @@ def mlflow_span(
     }
 
 
-def langsmith() -> list[dict[str, object]]:
+def langsmith():
     """Runs as ``list_runs`` gives them."""
     documents = [{"page_content": text, "type": "Document", "metadata": {"id": one}} for one, text in PASSAGES]
     said = {"generations": [[{"text": "no", "message": {"kwargs": {"content": "no"}}}]]}
@@ -264,9 +244,7 @@ def langsmith() -> list[dict[str, object]]:
     ]
 
 
-def langsmith_run(
-    one: str, parent: str | None, kind: str, second: int, given: object, gave: object
-) -> dict[str, object]:
+def langsmith_run(one, parent, kind, second, given, gave):
     """One run."""
     return {
         "id": one,
@@ -284,7 +262,7 @@ def langsmith_run(
     }
 
 
-def ragas() -> list[dict[str, object]]:
+def ragas():
     """A single turn."""
     return [
         {
@@ -297,7 +275,7 @@ def ragas() -> list[dict[str, object]]:
     ]
 
 
-def plain() -> list[dict[str, object]]:
+def plain():
     """A row with usual names."""
     documents = [{"id": one, "text": text} for one, text in PASSAGES]
     return [{"id": 7, "question": QUESTION, "contexts": documents, "answer": ANSWER, "model": MODEL}]
@@ -310,16 +288,16 @@ EXPORTS = {
 SPAN_FORMATS = [name for name in EXPORTS if name not in ("ragas", "jsonl")]
 
 
-def reasons(letters: Sequence[Mapping[str, object]]) -> Iterator[str]:
+def reasons(letters):
     """The reasons of dead letters."""
     yield from (str(one["reason"]) for one in letters)
 
 
-def mixed_spans(folder: Path) -> str:
+def mixed_spans(folder):
     """Three traces: one whole, one without passages, one line that is no JSON, and one whole."""
     first, last = openinference(), openinference()
     for span in last:
-        span["context"]["trace_id"] = "trace-2"  # type: ignore[index]
+        span["context"]["trace_id"] = "trace-2"
     bare = [phoenix_span("x", None, "CHAIN", 0, **{"input.value": "Hello?", "output.value": "Hello."})]
     bare[0]["context"] = {"trace_id": "trace-bare", "span_id": "x"}
     path = Path(write_lines(folder / "spans.jsonl", [*first[:1], *bare]))
@@ -336,14 +314,14 @@ TURNS = [
 _LINES = [
     json.loads(line) for line in Path(__file__).with_name("responses.jsonl").read_text(encoding="utf-8").splitlines()
 ]
-RECORDS: Mapping[str, tuple[dict[str, Any], ...]] = {
+RECORDS = {
     name: tuple(one["record"] for one in _LINES if one["preset"] == name)
     for name in dict.fromkeys(one["preset"] for one in _LINES)
 }
 """Records of each provider by the name of its preset."""
 
 
-def logged(preset: str, number: int = 0) -> dict[str, Any]:
+def logged(preset, number=0):
     """A copy of a provider's record."""
     return copy.deepcopy(RECORDS[preset][number])
 

@@ -1,7 +1,5 @@
 """Audits whose pages the browser opens; texts of our own."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,17 +17,7 @@ from tests.report.made_audit import (
     unsupported_span,
 )
 
-from attribeam.schemas import (
-    AnswerKind,
-    CharRange,
-    ClaimKind,
-    EvidencePiece,
-    Passage,
-    QARecord,
-    SpanEvidence,
-    SpanKind,
-    Support,
-)
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, SpanKind, Support
 
 ATTACK = (
     '<script>window.hacked=1</script><img src=x onerror="window.hacked=2"></script>'
@@ -64,7 +52,7 @@ class LoggedAudit:
     page_without_log: Path
 
 
-def harbour_audit(folder: Path) -> LoggedAudit:
+def harbour_audit(folder):
     """Four answers that filters can tell apart, one of them in Arabic, and a dead letter.
 
     Riskiest first: ``ferry-0`` (supported and unsupported), ``ferry-2`` (weak, isolated, no generator), then
@@ -77,7 +65,7 @@ def harbour_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans, change=_harbour_record), folder)
 
 
-def claims_audit(folder: Path) -> LoggedAudit:
+def claims_audit(folder):
     """Answers of every kind, with scores, and a dead letter.
 
     ``ferry-0`` has a supported claim, then an unsupported one with a part, and a heading; ``ferry-1`` refuses;
@@ -103,7 +91,7 @@ def claims_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans), folder)
 
 
-def markdown_audit(folder: Path) -> LoggedAudit:
+def markdown_audit(folder):
     """An answer in Markdown whose first claim begins and ends with a mark of bold text."""
     claim, cars = supported_span(MARKDOWN), unsupported_span(MARKDOWN)
     chars = CharRange(claim.chars.char_start - 2, claim.chars.char_end + 2)
@@ -114,7 +102,7 @@ def markdown_audit(folder: Path) -> LoggedAudit:
     return _with_pages(audit, folder)
 
 
-def compared_audit(folder: Path) -> LoggedAudit:
+def compared_audit(folder):
     """Answers beside those of an earlier audit, with risks.
 
     ``ferry-0`` is newly flagged, ``ferry-1`` no longer: its earlier claim had markup in its text. ``ferry-2`` is the
@@ -132,7 +120,7 @@ def compared_audit(folder: Path) -> LoggedAudit:
     return _with_pages(audit, folder, previous=before)
 
 
-def _begin_at_one_place(shorter: SpanEvidence, longer: SpanEvidence) -> tuple[SpanEvidence, SpanEvidence]:
+def _begin_at_one_place(shorter, longer):
     """The claims "leaves" and "leaves at noon", each with the index and the verdict that it has."""
     chars, text = shorter.chars, shorter.text
     end = chars.char_start + len("leaves")
@@ -142,7 +130,7 @@ def _begin_at_one_place(shorter: SpanEvidence, longer: SpanEvidence) -> tuple[Sp
     )
 
 
-def hostile_audit(folder: Path) -> LoggedAudit:
+def hostile_audit(folder):
     """One answer and one dead letter, with markup and script in every field that can hold a text."""
     place = folder / ATTACK.replace("/", "") / "made"
     spans = {0: (_hostile_span(supported_span()), _hostile_span(unsupported_span()))}
@@ -152,13 +140,13 @@ def hostile_audit(folder: Path) -> LoggedAudit:
     return _with_pages(audit, folder)
 
 
-def crowded_audit(folder: Path) -> LoggedAudit:
+def crowded_audit(folder):
     """A thousand answers."""
     ids = tuple(f"ferry-{row:04d}" for row in range(1000))
     return _with_pages(made_audit(folder / "made", record_ids=ids, rows_per_chunk=500), folder)
 
 
-def _with_pages(audit: MadeAudit, folder: Path, previous: MadeAudit | None = None) -> LoggedAudit:
+def _with_pages(audit, folder, previous=None):
     page, other = folder / "page.html", folder / "page_without_log.html"
     page.write_text(audit.page(previous=previous), encoding="utf-8")
     hidden = audit.log.with_name("hidden")
@@ -168,7 +156,7 @@ def _with_pages(audit: MadeAudit, folder: Path, previous: MadeAudit | None = Non
     return LoggedAudit(page, audit, other)
 
 
-def _harbour_record(record: QARecord) -> QARecord:
+def _harbour_record(record):
     row = record.source.source_row
     record = replace(
         record,
@@ -182,7 +170,7 @@ def _harbour_record(record: QARecord) -> QARecord:
     return record
 
 
-def _arabic_span() -> SpanEvidence:
+def _arabic_span():
     text, evidence = "عند الظهر", "تغادر عند الظهر"
     chars = CharRange(RTL_ANSWER.index(text), RTL_ANSWER.index(text) + len(text))
     start = RTL_PASSAGE.index(evidence)
@@ -197,7 +185,7 @@ def _arabic_span() -> SpanEvidence:
     )
 
 
-def _hostile_record(record: QARecord) -> QARecord:
+def _hostile_record(record):
     passages = tuple(Passage(f"{one.text} {ATTACK}", f"{one.title} {ATTACK}", ATTACK) for one in record.passages)
     return replace(
         record,
@@ -209,14 +197,14 @@ def _hostile_record(record: QARecord) -> QARecord:
     )
 
 
-def _hostile_span(span: SpanEvidence) -> SpanEvidence:
+def _hostile_span(span):
     """The span with markup as passage ids, in the texts of its evidence, in its values and what stands instead."""
     evidence = tuple(replace(one, passage_id=ATTACK, text=f"{one.text}{ATTACK}") for one in span.evidence)
     unmatched = (*span.unmatched_values, ATTACK)
     return replace(span, text=f"{span.text}{ATTACK}", evidence=evidence, unmatched_values=unmatched, expected=ATTACK)
 
 
-def _attack_letters(root: Path) -> None:
+def _attack_letters(root):
     """Put markup into every text of the dead letters."""
     for file in (root / "dead_letters").iterdir():
         table = pq.read_table(file)
@@ -226,7 +214,7 @@ def _attack_letters(root: Path) -> None:
     tell_sizes(root)
 
 
-def _attack_manifest(root: Path) -> None:
+def _attack_manifest(root):
     file = root / "run_manifest.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
     manifest["models"] = {f"model {ATTACK}": f"tiny {ATTACK}", "model": f"tiny {ATTACK}"}
