@@ -7,7 +7,6 @@ import tracemalloc
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from io import BytesIO
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -409,20 +408,6 @@ def test_any_storage_gives_what_a_local_disk_gives(tmp_path):
     log = QALog(local.path, storage=storage)
     assert (log.check(), log.fingerprint()) == (local.check(), local.fingerprint())
     assert [repr(one) for one in log.outcomes()] == [repr(one) for one in local.outcomes()]
-
-
-def test_log_crosses_process_borders(tmp_path):
-    log = QALog(str(tmp_path / "log.parquet"), LogOptions(extra_columns=("a",)))
-    assert pickle.loads(pickle.dumps(log)) == log
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cuts=st.lists(st.integers(0, 30), max_size=4), row_group_size=st.integers(1, 31))
-def test_ranges_that_cover_a_file_read_it_once(folder, cuts, row_group_size):
-    file = write_log(folder / "cut.parquet", [log_row(number) for number in range(30)], row_group_size=row_group_size)
-    bounds = [0, *sorted(cuts), 30]
-    parts = [outcome for start, end in pairwise(bounds) for outcome in read(file, rows=range(start, end))]
-    assert parts == read(file)
 
 
 def test_extra_columns_keep_their_values(tmp_path):

@@ -24,13 +24,12 @@ ROW = {
     "passages": [{"passage_id": one, "title": None, "text": text} for one, text in PASSAGES],
     "answer": ANSWER,
 }
-_DAY = "2026-11-20T10:00:0"
 _NANOSECONDS = 1_795_168_800_000_000_000
 
 
 def moment(second):
     """A moment of the story, in ISO 8601."""
-    return f"{_DAY}{second}+00:00"
+    return f"2026-11-20T10:00:0{second}+00:00"
 
 
 def write_lines(path, records):
@@ -40,7 +39,6 @@ def write_lines(path, records):
 
 
 def lines_of(records):
-    """The records as JSON lines."""
     return "\n".join(map(json.dumps, records)).encode()
 
 
@@ -54,7 +52,6 @@ def csv_of(records):
 
 
 def parquet_of(records):
-    """The records as Parquet."""
     file = io.BytesIO()
     names = dict.fromkeys(name for one in records for name in one)
     pq.write_table(pa.Table.from_pylist([{name: one.get(name) for name in names} for one in records]), file)
@@ -81,7 +78,6 @@ def imported_row(kind, records, folder, *, options=None):
 
 
 def rows_of(path):
-    """The rows of a Parquet file."""
     return pq.read_table(path).to_pylist()
 
 
@@ -93,26 +89,16 @@ def text_of(row):
 def phoenix_span(span_id, parent, kind, second, **attributes):
     """A span as Phoenix gives it: attributes under dotted names."""
     return {
-        "name": kind.lower(),
-        "context": {"trace_id": "trace-1", "span_id": span_id},
-        "span_kind": kind,
-        "parent_id": parent,
-        "start_time": moment(second),
-        "end_time": moment(second + 1),
-        "status_code": "OK",
-        "status_message": "",
-        "attributes": {
-            "openinference.span.kind": kind,
-            **{name.replace("__", "."): one for name, one in attributes.items()},
-        },
-        "events": [],
-    }
+        "name": kind.lower(), "context": {"trace_id": "trace-1", "span_id": span_id}, "span_kind": kind,
+        "parent_id": parent, "start_time": moment(second), "end_time": moment(second + 1), "status_code": "OK",
+        "status_message": "", "attributes": {"openinference.span.kind": kind, **attributes}, "events": [],
+    }  # fmt: skip
 
 
-def phoenix_documents(prefix, passages=PASSAGES):
+def phoenix_documents(prefix):
     """Documents as flattened attributes."""
     found = {}
-    for index, (passage_id, text) in enumerate(passages):
+    for index, (passage_id, text) in enumerate(PASSAGES):
         place = f"{prefix}.{index}.document"
         found |= {f"{place}.id": passage_id, f"{place}.content": text, f"{place}.score": 0.9 - index / 10}
         found[f"{place}.metadata"] = json.dumps({"page": index})
@@ -121,50 +107,36 @@ def phoenix_documents(prefix, passages=PASSAGES):
 
 def openinference():
     """A chain, its retriever and its model, the last one first."""
+    asked = {"input.value": QUESTION, "input.mime_type": "text/plain"}
+    said = {"output.value": json.dumps({"answer": ANSWER}), "output.mime_type": "application/json"}
     return [
         phoenix_span("c", "a", "LLM", 2, **{"llm.model_name": MODEL, "output.value": "not the chain's answer"}),
         phoenix_span("b", "a", "RETRIEVER", 1, **{"input.value": "lamp", **phoenix_documents("retrieval.documents")}),
-        phoenix_span(
-            "a", None, "CHAIN", 0, **{
-                "input.value": QUESTION, "input.mime_type": "text/plain",
-                "output.value": json.dumps({"answer": ANSWER}), "output.mime_type": "application/json",
-            },
-        ),
-    ]  # fmt: skip
+        phoenix_span("a", None, "CHAIN", 0, **asked, **said),
+    ]
 
 
 def langfuse():
     """Enriched observations: free JSON as texts, an empty parent at the top."""
     documents = [{"id": one, "page_content": text} for one, text in PASSAGES]
+    model = langfuse_observation("c", "a", "GENERATION", 2, [{"role": "user", "content": "..."}], {"content": "no"})
     return [
         langfuse_observation("a", "", "SPAN", 0, {"query": QUESTION}, {"answer": ANSWER}),
         langfuse_observation("b", "a", "RETRIEVER", 1, "lamp", documents),
-        {
-            **langfuse_observation("c", "a", "GENERATION", 2, [{"role": "user", "content": "..."}], {"content": "no"}),
-            "provided_model_name": MODEL,
-        },
+        {**model, "provided_model_name": MODEL},
         {"id": "score-1", "trace_id": "trace-1", "name": "helpful", "value": 1, "data_type": "NUMERIC"},
     ]
 
 
 def langfuse_observation(one, parent, kind, second, given, gave, trace="trace-1"):
     """A row of ``observations_v2``."""
+    given, gave = (value if isinstance(value, str) else json.dumps(value) for value in (given, gave))
+    start, end = (f"2026-11-20 10:00:0{moment}.000000" for moment in (second, second + 1))
     return {
-        "id": one,
-        "trace_id": trace,
-        "project_id": "p",
-        "type": kind,
-        "parent_observation_id": parent,
-        "start_time": f"2026-11-20 10:00:0{second}.000000",
-        "end_time": f"2026-11-20 10:00:0{second + 1}.000000",
-        "name": kind.lower(),
-        "metadata": {},
-        "level": "DEFAULT",
-        "input": given if isinstance(given, str) else json.dumps(given),
-        "output": gave if isinstance(gave, str) else json.dumps(gave),
-        "provided_model_name": "",
-        "session_id": "talk-7",
-    }
+        "id": one, "trace_id": trace, "project_id": "p", "type": kind, "parent_observation_id": parent,
+        "start_time": start, "end_time": end, "name": kind.lower(), "metadata": {}, "level": "DEFAULT",
+        "input": given, "output": gave, "provided_model_name": "", "session_id": "talk-7",
+    }  # fmt: skip
 
 
 def otlp(*, texts=True):
@@ -172,14 +144,12 @@ def otlp(*, texts=True):
     documents = [{"id": one, "score": 0.5} | ({"content": text} if texts else {}) for one, text in PASSAGES]
     asked = [{"role": "user", "parts": [{"type": "text", "content": QUESTION}]}]
     said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}], "finish_reason": "stop"}]
+    messages = {"gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(said)}
     spans = [
-        otlp_span("03", "01", "chat", 2, {
-            "gen_ai.input.messages": json.dumps(asked), "gen_ai.output.messages": json.dumps(said),
-            "gen_ai.request.model": MODEL,
-        }),
+        otlp_span("03", "01", "chat", 2, {**messages, "gen_ai.request.model": MODEL}),
         otlp_span("02", "01", "retrieval", 1, {"gen_ai.retrieval.documents": json.dumps(documents)}),
         otlp_span("01", "", None, 0, {"http.request.method": "POST"}),
-    ]  # fmt: skip
+    ]
     resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "rag"}}]}
     return [{"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "own"}, "spans": spans}]}]}]
 
@@ -187,17 +157,13 @@ def otlp(*, texts=True):
 def otlp_span(one, parent, operation, second, texts):
     """A span of OTLP JSON."""
     names = {**texts, **({"gen_ai.operation.name": operation} if operation else {})}
+    start, end = (str(_NANOSECONDS + moment * 10**9) for moment in (second, second + 1))
     return {
-        "traceId": "5b8efff798038103d269b633813fc60c",
-        "spanId": f"00000000000000{one}",
-        "parentSpanId": f"00000000000000{parent}" if parent else "",
-        "name": operation or "POST /ask",
-        "kind": 1,
-        "startTimeUnixNano": str(_NANOSECONDS + second * 10**9),
-        "endTimeUnixNano": str(_NANOSECONDS + (second + 1) * 10**9),
+        "traceId": "5b8efff798038103d269b633813fc60c", "spanId": f"00000000000000{one}",
+        "parentSpanId": f"00000000000000{parent}" if parent else "", "name": operation or "POST /ask", "kind": 1,
+        "startTimeUnixNano": start, "endTimeUnixNano": end, "status": {},
         "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in names.items()],
-        "status": {},
-    }
+    }  # fmt: skip
 
 
 def mlflow():
@@ -208,29 +174,20 @@ def mlflow():
         mlflow_span("02", "01", "RETRIEVER", 1, {"query": "lamp"}, documents),
         mlflow_span("03", "01", "CHAT_MODEL", 2, {"messages": []}, {"choices": []}, {"mlflow.llm.model": MODEL}),
     ]
-    info = {
-        "trace_id": "tr-1",
-        "request_preview": QUESTION[:5],
-        "response_preview": ANSWER[:5],
-        "trace_metadata": {"mlflow.trace.session": "talk-7"},
-    }
+    previews = {"request_preview": QUESTION[:5], "response_preview": ANSWER[:5]}
+    info = {"trace_id": "tr-1", **previews, "trace_metadata": {"mlflow.trace.session": "talk-7"}}
     return [{"info": info, "data": {"spans": spans}}]
 
 
 def mlflow_span(one, parent, kind, second, given, gave, more=None):
     """A span of MLflow's third schema: values of attributes are JSON texts."""
     values = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": gave, **(more or {})}
+    start, end = (_NANOSECONDS + moment * 10**9 for moment in (second, second + 1))
     return {
-        "trace_id": "AAAB",
-        "span_id": one,
-        "parent_span_id": parent,
-        "name": kind.lower(),
-        "start_time_unix_nano": _NANOSECONDS + second * 10**9,
-        "end_time_unix_nano": _NANOSECONDS + (second + 1) * 10**9,
-        "status": {"code": "STATUS_CODE_OK", "message": ""},
-        "attributes": {name: json.dumps(value) for name, value in values.items()},
-        "events": [],
-    }
+        "trace_id": "AAAB", "span_id": one, "parent_span_id": parent, "name": kind.lower(),
+        "start_time_unix_nano": start, "end_time_unix_nano": end, "status": {"code": "STATUS_CODE_OK", "message": ""},
+        "attributes": {name: json.dumps(value) for name, value in values.items()}, "events": [],
+    }  # fmt: skip
 
 
 def langsmith():
@@ -245,34 +202,18 @@ def langsmith():
 
 
 def langsmith_run(one, parent, kind, second, given, gave):
-    """One run."""
     return {
-        "id": one,
-        "trace_id": "a",
-        "parent_run_id": parent,
-        "run_type": kind,
-        "name": kind,
-        "start_time": moment(second),
-        "end_time": moment(second + 1),
-        "inputs": given,
-        "outputs": gave,
-        "error": None,
-        "session_id": "project",
-        "extra": {},
-    }
+        "id": one, "trace_id": "a", "parent_run_id": parent, "run_type": kind, "name": kind,
+        "start_time": moment(second), "end_time": moment(second + 1), "inputs": given, "outputs": gave, "error": None,
+        "session_id": "project", "extra": {},
+    }  # fmt: skip
 
 
 def ragas():
     """A single turn."""
-    return [
-        {
-            "user_input": QUESTION,
-            "retrieved_contexts": [text for _, text in PASSAGES],
-            "retrieved_context_ids": [one for one, _ in PASSAGES],
-            "response": ANSWER,
-            "reference": "Ada Thorne",
-        }
-    ]
+    ids, texts = map(list, zip(*PASSAGES, strict=True))
+    contexts = {"retrieved_contexts": texts, "retrieved_context_ids": ids}
+    return [{"user_input": QUESTION, **contexts, "response": ANSWER, "reference": "Ada Thorne"}]
 
 
 def plain():
@@ -288,11 +229,6 @@ EXPORTS = {
 SPAN_FORMATS = [name for name in EXPORTS if name not in ("ragas", "jsonl")]
 
 
-def reasons(letters):
-    """The reasons of dead letters."""
-    yield from (str(one["reason"]) for one in letters)
-
-
 def mixed_spans(folder):
     """Three traces: one whole, one without passages, one line that is no JSON, and one whole."""
     first, last = openinference(), openinference()
@@ -306,6 +242,12 @@ def mixed_spans(folder):
     return str(path)
 
 
+AGENT_TALK = [
+    {"content": "Good day", "type": "human"}, {"content": "Ask me.", "type": "ai"},
+    {"content": QUESTION, "type": "human"},
+    {"content": "Wait.", "type": "ai", "tool_calls": [{"name": "search", "args": {"query": "lamp"}}]},
+    {"content": PASSAGES[0][1], "type": "tool"}, {"content": ANSWER, "type": "ai"},
+]  # fmt: skip
 TURNS = [
     {"role": "user", "content": "Hello."},
     {"role": "assistant", "content": "What is it?"},
@@ -322,7 +264,6 @@ RECORDS = {
 
 
 def logged(preset, number=0):
-    """A copy of a provider's record."""
     return copy.deepcopy(RECORDS[preset][number])
 
 

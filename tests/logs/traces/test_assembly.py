@@ -43,6 +43,13 @@ def texts(found):
     return [one.text for one in found.passages or ()]
 
 
+def chain_of(count, **more):
+    """Spans, each within the one before it."""
+    return [
+        Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, started_at=one, **more) for one in range(count)
+    ]
+
+
 def retrieved(output):
     return Span("t", "r", "root", Role.RETRIEVER, started_at=1, output=output)
 
@@ -108,17 +115,13 @@ def test_parents_in_a_circle_end():
 def test_every_span_stands_behind_the_one_that_it_is_below():
     names = "root", "a", "b", "c", "d"
     parents = None, "root", "a", "root", "gone"
-    spans = [
-        Span("t", name, parent, Role.CHAIN, started_at=at)
-        for at, (name, parent) in enumerate(zip(names, parents, strict=True))
-    ]
+    pairs = zip(names, parents, strict=True)
+    spans = [Span("t", name, parent, Role.CHAIN, started_at=at) for at, (name, parent) in enumerate(pairs)]
     assert [*tree_of(spans).downwards().items()] == [(0, None), (1, 0), (2, 1), (3, 0), (4, None)]
 
 
 def test_very_deep_trace_is_put_together():
-    chain = [
-        Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, started_at=one) for one in range(MOST_SPANS)
-    ]
+    chain = chain_of(MOST_SPANS)
     chain[0] = chain[0]._replace(input="Who?", output="Ada.")
     inner = [retrieval(f"r{one}", LAMP, KEEPER, at=one, parent=str(one)) for one in range(0, MOST_SPANS, 500)]
     found = row(*chain, *inner)
@@ -133,10 +136,7 @@ def test_work_on_a_trace_grows_with_its_spans_only(monkeypatch):
             Counted.looked_up += 1
             return super().__getitem__(place)
 
-    chain = [
-        Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, "a", started_at=one, input="Who?", output="Ada.")
-        for one in range(500)
-    ]
+    chain = chain_of(500, input="Who?", output="Ada.")
     inner = [retrieval(f"r{one}", Document(f"Passage {one}."), at=one, parent="499") for one in range(500)]
     inner += [one._replace(span_id=f"k{one.span_id}", role=Role.RERANKER) for one in inner]
     tree = tree_of([*chain, *inner])
@@ -247,12 +247,8 @@ def test_question_of_a_prompt_counts_where_the_root_was_given_nothing():
 
 
 def test_earlier_turns_stand_before_the_question_by_option():
-    talk = [
-        {"role": "system", "content": "Be short."},
-        {"role": "user", "content": "Who lit it?"},
-        {"role": "assistant", "content": "Ada."},
-        {"role": "user", "content": "When?"},
-    ]
+    said = ("system", "Be short."), ("user", "Who lit it?"), ("assistant", "Ada."), ("user", "When?")
+    talk = [{"role": role, "content": text} for role, text in said]
     spans = [ROOT._replace(input={"messages": talk}), retrieval("b", LAMP)]
     assert row(*spans).question == "When?"
     assert row(*spans, options=TraceOptions(history=1)).question == "Assistant: Ada.\nUser: When?"
@@ -261,9 +257,8 @@ def test_earlier_turns_stand_before_the_question_by_option():
 
 
 def test_generator_is_the_last_model_that_spoke():
-    models = [
-        Span("t", name, "root", Role.MODEL, started_at=at, model=name) for at, name in ((5, "writer"), (1, "planner"))
-    ]
+    called = (5, "writer"), (1, "planner")
+    models = [Span("t", name, "root", Role.MODEL, started_at=at, model=name) for at, name in called]
     assert row(ROOT, *models, retrieval("b", LAMP)).generator == "writer"
 
 
@@ -391,10 +386,8 @@ def test_export_is_put_together_once_and_anew_when_it_changes(tmp_path, monkeypa
 
 
 def test_logs_that_are_read_at_the_same_time_do_not_disturb_each_other(tmp_path):
-    logs = [
-        QALog(write_lines(tmp_path / f"{one}.jsonl", ragas() * (300 + one)), LogOptions(format="ragas"))
-        for one in range(4)
-    ]
+    paths = [write_lines(tmp_path / f"{one}.jsonl", ragas() * (300 + one)) for one in range(4)]
+    logs = [QALog(path, LogOptions(format="ragas")) for path in paths]
     pairs = zip(*(log.outcomes() for log in logs), strict=False)
     assert sum(1 for _ in pairs) == 300
 
@@ -403,10 +396,8 @@ def test_text_that_is_no_utf8_is_a_fault_of_its_row(tmp_path):
     path = tmp_path / "a.jsonl"
     good = json.dumps(ragas()[0]).encode()
     path.write_bytes(good.replace(b"lamp", b"l\xe9mp") + b"\n" + good.replace(b"lamp", b"\\ud83d") + b"\n" + good)
-    reasons = [
-        getattr(getattr(one, "fault", None), "reason", None)
-        for one in QALog(str(path), LogOptions(format="ragas")).outcomes()
-    ]
+    found = QALog(str(path), LogOptions(format="ragas")).outcomes()
+    reasons = [getattr(getattr(one, "fault", None), "reason", None) for one in found]
     assert reasons == [Reason.INVALID_UTF8, Reason.INVALID_UTF8, None]
 
 

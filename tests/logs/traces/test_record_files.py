@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.logs.traces.exports import (
+    AGENT_TALK,
     ANSWER,
     EXPORTS,
     PASSAGES,
@@ -42,21 +43,7 @@ from attribeam.logs.traces.trace_log import ExportRows, checked
 from attribeam.schemas import QARecord, Reason, RowFault, RowSource
 from attribeam.schemas.errors import DataError, LogFormatError
 
-TALKS = [
-    {
-        "user_input": [
-            {"content": "Good day", "type": "human"},
-            {"content": "Ask me.", "type": "ai"},
-            {"content": QUESTION, "type": "human"},
-            {"content": "Wait.", "type": "ai", "tool_calls": [{"name": "search", "args": {"query": "lamp"}}]},
-            {"content": PASSAGES[0][1], "type": "tool"},
-            {"content": ANSWER, "type": "ai"},
-        ],
-        "reference": "Ada",
-    },
-    {"user_input": [{"content": "Hello?", "type": "human"}]},
-]
-
+TALKS = [{"user_input": AGENT_TALK, "reference": "Ada"}, {"user_input": [{"content": "Hello?", "type": "human"}]}]
 TURNS = [
     {
         "user_input": QUESTION,
@@ -109,22 +96,17 @@ KINDS = {
 BLANKS = {"none": "", "blanks": " " * 5000, "lines": "\r\n\t" * 5000, "mark": "\ufeff" + " " * 4096 + "\n"}
 
 
-def set_block_bytes(monkeypatch, count):
-    """How much of a file is read at once."""
-    for module in (jsonl_log, record_files):
-        monkeypatch.setattr(module, "BLOCK_BYTES", count)
-
-
-def set_most_bytes(monkeypatch, count):
-    """How long a record may be."""
-    for module in (jsonl_log, record_files):
-        monkeypatch.setattr(module, "MOST_BYTES", count)
+def set_limits(monkeypatch, **limits):
+    """How much of a file is read at once, and how long a record may be."""
+    for name, count in limits.items():
+        for module in (jsonl_log, record_files):
+            monkeypatch.setattr(module, name, count)
 
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize(("blanks", "block"), [("none", 7), *((one, 1 << 20) for one in BLANKS), ("mark", 1)])
 def test_json_of_every_shape(name, blanks, block, monkeypatch):
-    set_block_bytes(monkeypatch, block)
+    set_limits(monkeypatch, BLOCK_BYTES=block)
     content = (BLANKS[blanks] + KINDS[name]).encode()
     assert values(content, wrappers=("data",)) == ROWS
     assert values(gzip.compress(content), wrappers=("data",)) == ROWS
@@ -243,8 +225,7 @@ def test_csv_is_refused_where_the_format_has_none():
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_line_that_is_too_long_is_its_own_fault(at, monkeypatch):
-    set_block_bytes(monkeypatch, 64)
-    set_most_bytes(monkeypatch, 1000)
+    set_limits(monkeypatch, BLOCK_BYTES=64, MOST_BYTES=1000)
     lines = [json.dumps({"a": "x" * 990}), json.dumps({"a": 2})]
     lines.insert(at, json.dumps({"a": "x" * 2000}))
     found = read("\n".join(lines))
@@ -256,8 +237,7 @@ def test_line_that_is_too_long_is_its_own_fault(at, monkeypatch):
     "content", ['[{"a": 1},\n{"a": "LONG"}]', '\n{"a": "LONG"}', '{"a": 1\n, "b": "LONG"}', "[1,\n[LONG"]
 )
 def test_value_that_is_too_long_and_has_no_line_of_its_own_is_an_error(content, monkeypatch):
-    set_block_bytes(monkeypatch, 64)
-    set_most_bytes(monkeypatch, 1000)
+    set_limits(monkeypatch, BLOCK_BYTES=64, MOST_BYTES=1000)
     assert read(content.replace("LONG", "1" * 900))
     with pytest.raises(DataError, match=r"values of at most 1000 characters, the one in line \d is longer; exp"):
         read(content.replace("LONG", '"1",' * 900 if "[LONG" in content else "x" * 4000))
@@ -512,7 +492,6 @@ def replaced(value, path, by):
 
 def outcomes(kind, records, options):
     """What the records come to, and how many are no spans."""
-
     rows = ExportRows(LOG_KINDS[kind], options)
     found = [checked(one.row, RowSource("a", one.number)) for one in rows.read([opened(lines_of(records))])]
     return found, rows.seen.skipped
@@ -629,15 +608,11 @@ def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
     ("samples", "options", "questions", "reasons"),
     [
         (TURNS, TraceOptions(), [QUESTION, "And the tower?"], {Reason.NO_PASSAGES: 1, Reason.EMPTY_ANSWER: 1}),
-        (
-            TALKS,
-            TraceOptions(history=2, tool_outputs=True),
-            [f"User: Good day\nAssistant: Ask me.\nUser: {QUESTION}"],
-            {Reason.EMPTY_ANSWER: 1},
-        ),
+        (TALKS, TraceOptions(history=2, tool_outputs=True), [f"User: Good day\nAssistant: Ask me.\nUser: {QUESTION}"],
+         {Reason.EMPTY_ANSWER: 1}),
     ],
     ids=["turns", "talks"],
-)
+)  # fmt: skip
 def test_every_way_to_write_a_data_set_gives_the_same_log(made, samples, options, questions, reasons, tmp_path):
     summary, rows, _ = samples_imported(made(samples), tmp_path, options)
     assert [row["question"] for row in rows] == questions

@@ -25,6 +25,7 @@ GOLD = "Two years, says the leaflet."
 ONE, TWO = "The pump has a warranty of two years.", "The filter has a warranty of one year."
 OTHER = "A page on pumps that an annotator chose."
 PLAIN = {"question": Q, "answer": A}
+PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 
 def read(kind, content):
@@ -96,7 +97,7 @@ TWO_PASSAGES = {
     "LangSmith example": lines({"inputs": {"question": Q}, "outputs": {"output": A, "contexts": [ONE, TWO]}}),
     "promptfoo": whole({"results": {"results": [{"prompt": {"raw": "..."}, "vars": {"question": Q, "context": [ONE,
         TWO]}, "response": {"output": A}}]}}),
-    "struct of lists": parquet(**{name: [one] for name, one in PLAIN.items()}, context=[{"text": [ONE, TWO]}]),
+    "struct of lists": parquet(**PLAIN_COLUMNS, context=[{"text": [ONE, TWO]}]),
     "HotpotQA": lines({**PLAIN, "context": {"title": ["a", "b"], "sentences": [[ONE], [TWO]]}}),
     "HotpotQA's own file": lines({**PLAIN, "context": [["a", [ONE]], ["b", [TWO]]]}),
     "files beside their texts": lines({**PLAIN, "documents": ["a.pdf", "https://b.example/c"], "context": [ONE, TWO]}),
@@ -105,7 +106,7 @@ TWO_PASSAGES = {
     "answers that were expected and given": sheet({"Question": Q, "Expected Answer": GOLD, "Actual Answer": A,
         "Context": [ONE, TWO], "Verdict": "pass"}),
     "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
-    "map of ids": parquet(**{name: [one] for name, one in PLAIN.items()}, contexts=pa.array([[("d1", ONE), ("d2",
+    "map of ids": parquet(**PLAIN_COLUMNS, contexts=pa.array([[("d1", ONE), ("d2",
         TWO)]], pa.map_(pa.string(), pa.string()))),
     "lists as BigQuery writes Parquet": parquet(
         question=[Q], answer=[A], passages=[{"list": [{"element": {"text": ONE}}, {"element": {"text": TWO}}]}]
@@ -148,7 +149,7 @@ TWO_PASSAGES = {
     "hit of Elasticsearch": lines({"_id": "1", "_source": {**PLAIN, "contexts": [ONE, TWO]}}),
     "entry of Cloud Logging": lines({"jsonPayload": {**PLAIN, "contexts": [ONE, TWO]}, "severity": "INFO"}),
     "labels before texts": with_contexts([{"chunk": "c1", "snippet": ONE}, {"document": "2", "body": TWO}]),
-    "names that speak of vectors": parquet(**{name: [one] for name, one in PLAIN.items()}, vector_store=["x"],
+    "names that speak of vectors": parquet(**PLAIN_COLUMNS, vector_store=["x"],
         retrieved_contexts=[[ONE, TWO]], e=[[0.5]]),
 }  # fmt: skip
 
@@ -239,9 +240,6 @@ def test_columns_of_numbers_are_left_out_and_counted():
     assert [one.fault for one in rows] == [None, None]
     assert +seen.notes == {"column 'e' is not read, since it holds lists of numbers": 2}
     assert read("jsonl", parquet(**PLAIN_COLUMNS, vector_context=[ONE]))[0][0].passages is None
-
-
-PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 
 @pytest.mark.parametrize(
@@ -596,15 +594,10 @@ def test_what_other_writers_print(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "['cut, 'off'",
-        "[{id=1, text=a}, {id=2, text=b}]",
-        "['a' 'b']",
-        "['a'\n 'b']",
-        "[open('x')]",
-        "[__import__('os')]",
-        "['" * 5000 + "]",
+        "['cut, 'off'", "[{id=1, text=a}, {id=2, text=b}]", "['a' 'b']", "['a'\n 'b']", "[open('x')]",
+        "[__import__('os')]", "['" * 5000 + "]",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_list_is_an_error_and_runs_nothing(text):
     with pytest.raises(ValueError, match=r"list|plain value|quotes"):
         printed_value(text)
