@@ -21,15 +21,12 @@ def ferry_audit(folder, answers, *, models=None, support=None):
     for row in range(answers):
         lacking = lacks(row)
         score, risk = chance.gauss(0.4 if lacking else 0.7, 0.12), chance.gauss(0.6 if lacking else 0.3, 0.12)
-        first = replace(supported_span(), support_score=_share(chance.gauss(0.85, 0.08)), answer_risk=_share(risk))
-        second = replace(
-            unsupported_span(), support_score=_share(score), answer_risk=_share(risk), evidence_mass=_share(score)
-        )
-        spans[row] = (first, second)
+        first, second = supported_span(), replace(unsupported_span(), evidence_mass=_share(score))
+        scored = ((first, chance.gauss(0.85, 0.08)), (second, score))
+        spans[row] = tuple(replace(one, support_score=_share(own), answer_risk=_share(risk)) for one, own in scored)
         if support is not None:
-            spans[row] = tuple(
-                replace(one, support=support, support_score=None, answer_risk=None) for one in spans[row]
-            )
+            unscored = {"support": support, "support_score": None, "answer_risk": None}
+            spans[row] = tuple(replace(one, **unscored) for one in spans[row])
     digest = load_verdict_model(BUNDLED_VERDICT).digest[:16]
     names = [f"ferry-{row}" for row in range(answers)]
     manifest = {"verdict_model": digest, "model": "tiny", "method": "attn-union-dep", "layer": "1", **(models or {})}

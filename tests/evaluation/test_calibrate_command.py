@@ -136,10 +136,7 @@ def test_a_model_without_thresholds_gets_some_of_evidence_mass(marks, tmp_path):
     assert 0 < found["weak_threshold"] <= found["supported_threshold"] <= 1
     options = with_calibrated_mass(MethodOptions(verdict=str(tmp_path / "mass")), model="tiny")
     assert options.judges_by_mass
-    assert (options.supported_threshold, options.weak_threshold) == (
-        found["supported_threshold"],
-        found["weak_threshold"],
-    )
+    assert {name: getattr(options, name) for name in ("supported_threshold", "weak_threshold")}.items() <= found.items()
 
 
 @pytest.mark.parametrize(

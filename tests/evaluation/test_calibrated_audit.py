@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -46,27 +47,18 @@ class Calibrated:
 
 def mill_log(path):
     """Four answers about each of twelve towns: two that the passages support, and two with something of their own."""
-    rows = [
-        {
-            "record_id": f"mill-{number}",
-            "question": f"What does the mill in {town} do?",
-            "passages": [
-                f"The mill in {town} grinds oats. The bakers of the harbour buy them every morning.",
-                f"A bridge leads to the mill in {town}. It is closed when the river is high.",
-            ],
-            "answer": answer.format(town=town),
-        }
-        for number, (town, answer) in enumerate((town, answer) for town in TOWNS for answer in ANSWERS)
-    ]
+    rows = []
+    for number, (town, answer) in enumerate(product(TOWNS, ANSWERS)):
+        mill = f"The mill in {town} grinds oats. The bakers of the harbour buy them every morning."
+        passages = [mill, f"A bridge leads to the mill in {town}. It is closed when the river is high."]
+        asked = {"record_id": f"mill-{number}", "question": f"What does the mill in {town} do?"}
+        rows.append({**asked, "passages": passages, "answer": answer.format(town=town)})
     pq.write_table(pa.Table.from_pylist(rows), path)
 
 
-def evidence(audit):
-    return ds.dataset(audit / "evidence").to_table().to_pylist()
-
-
 def claims(audit):
-    return [row for row in evidence(audit) if row["claim_index"] == row["span_index"] and row["support_score"]]
+    rows = ds.dataset(audit / "evidence").to_table().to_pylist()
+    return [row for row in rows if row["claim_index"] == row["span_index"] and row["support_score"]]
 
 
 def risks(audit):
@@ -121,8 +113,6 @@ def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated):
     assert 0 < len(flagged) < len(risks(calibrated.second))
     for row in claims(calibrated.second):
         risk, score = row["answer_risk"], row["support_score"]
-        assert isinstance(risk, float)
-        assert isinstance(score, float)
         expected = "supported" if score >= limits.supported else "weak"
         assert row["support"] == ("unsupported" if score < limits.balanced else expected)
         assert score >= 1 - risk - 1e-6
@@ -142,7 +132,6 @@ def calibrate(folder, *more, answers=VERIFIED_ANSWERS, **models):
 def test_thresholds_of_a_verifier_stand_between_the_marks(tmp_path, capsys):
     assert calibrate(tmp_path) == 0
     found = calibrated_verifier(str(tmp_path / "own"))
-    assert found is not None
     assert (found.verifier, found.identity, found.bundled) == ("org/own", {"verifier_revision": "abc"}, "")
     assert found.claims == found.answers == Blend()
     assert 0.35 < found.answer_risk < 0.55
@@ -157,7 +146,6 @@ def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path):
     bundled = ferry_audit(tmp_path / "bundled", VERIFIED_ANSWERS)
     assert calibrate(tmp_path, "--blend", str(bundled.root)) == 0
     found = calibrated_verifier(str(tmp_path / "own"))
-    assert found is not None
     assert found.bundled == load_verdict_model(BUNDLED_VERDICT).digest[:16]
     for blend in (found.claims, found.answers):  # both audits have the same scores here, so both count alike
         assert blend.verifier == pytest.approx(blend.bundled, abs=1e-5)
@@ -168,12 +156,8 @@ def test_blend_counts_both_scores_and_names_the_bundled_verdict(tmp_path):
 @pytest.mark.parametrize(
     ("models", "answers", "complaint"),
     [
-        (
-            {"verdict_calibration": "0"},
-            VERIFIED_ANSWERS,
-            "by a calibrated verifier; audit again with --verdict org/own",
-        ),
-        ({"verdict_band": "(0.1, 0.6)"}, VERIFIED_ANSWERS, "was judged by a verifier in a band"),
+        ({"verdict_calibration": "0"}, 120, "by a calibrated verifier; audit again with --verdict org/own"),
+        ({"verdict_band": "(0.1, 0.6)"}, 120, "was judged by a verifier in a band"),
         ({}, 30, "5 more to go"),
     ],
 )

@@ -83,37 +83,46 @@ class MadeAudit:
         return html_page(self.opened, previous=previous and previous.opened, answers=answers)
 
 
+def place(part, text):
+    """Where the part first stands in the text."""
+    return CharRange(text.index(part), text.index(part) + len(part))
+
+
 def made_record(log, row, *, answer=ANSWER, record_id=None):
     """One record about a ferry."""
-    return QARecord(
-        record_id=f"ferry-{row}" if record_id is None else record_id,
-        question="When does the ferry leave?",
-        passages=PASSAGES,
-        answer=answer,
-        source=RowSource(str(log), row),
-        generator="gull-1",
-        extra_columns=(("team", "harbour"),),
-    )
+    name, question = f"ferry-{row}" if record_id is None else record_id, "When does the ferry leave?"
+    carried = {"generator": "gull-1", "extra_columns": (("team", "harbour"),)}
+    return QARecord(name, question, PASSAGES, answer, RowSource(str(log), row), **carried)
+
+
+def bare_span(text, part, support, index=0, **fields):
+    """One part of a text without evidence; a claim of its own unless ``fields`` say otherwise."""
+    plain = SpanEvidence(
+        span_index=index, claim_index=index, span_kind=SpanKind.FACTS, chars=place(part, text), text=part,
+        atomic_fact=(place(part, text),), evidence=(), passage_scores=(0.0,), top_passage_index=None,
+        top_passage_id=None, margin=None, evidence_mass=0.5, evidence_isolated=False, support=support,
+        unmatched_values=(),
+    )  # fmt: skip
+    return replace(plain, **fields)
 
 
 def supported_span(answer=ANSWER):
     """``leaves at noon`` is supported by the first passage, in two pieces, one of them in the title."""
-    return _span(answer, "leaves at noon", index=0, support=Support.SUPPORTED, evidence_mass=0.625)
+    part, piece = "leaves at noon", "leaves the east pier at noon"
+    pieces = (
+        EvidencePiece(0, "pier-1", False, place(piece, PASSAGES[0].text), piece, 6.5),
+        EvidencePiece(0, "pier-1", True, CharRange(0, 4), "Time", 0.5),
+    )
+    top = {"passage_scores": (7.0, 0.5), "top_passage_index": 0, "top_passage_id": "pier-1", "margin": 0.75}
+    fact = (CharRange(0, place(part, answer).char_end),)
+    return bare_span(answer, part, Support.SUPPORTED, atomic_fact=fact, evidence=pieces, evidence_mass=0.625, **top)
 
 
 def unsupported_span(answer=ANSWER):
     """``40 cars`` has nothing, and a number that no passage has."""
-    span = _span(answer, "40 cars", index=1, support=Support.UNSUPPORTED, evidence_mass=0.0625)
-    return replace(
-        span,
-        span_kind=SpanKind.MENTIONS,
-        evidence=(),
-        passage_scores=(0.0, 0.0),
-        top_passage_index=None,
-        top_passage_id=None,
-        margin=None,
-        unmatched_values=("40",),
-    )
+    fact = (CharRange(0, place("40 cars", answer).char_end),)
+    told = {"span_kind": SpanKind.MENTIONS, "passage_scores": (0.0, 0.0), "evidence_mass": 0.0625}
+    return bare_span(answer, "40 cars", Support.UNSUPPORTED, 1, atomic_fact=fact, unmatched_values=("40",), **told)
 
 
 def no_claim(kind, index=0, **changed):
@@ -158,19 +167,13 @@ def made_audit(
     schema = evidence_schema(extra_fields=extra_fields)
     table = evidence_table([(record, spans.get(record.source.source_row, usual)) for record in records], schema)
     evidence = table.to_pylist()
-    letter = DeadLetter(
-        "ferry-bad", RowSource(str(log), len(records)), Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected"
-    )
+    source = RowSource(str(log), len(records))
+    letter = DeadLetter("ferry-bad", source, Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected")
     chunks = _write_chunks(root, log, evidence, schema, dead_letter_row(letter), rows_per_chunk)
     content = log.read_bytes()
-    manifest = made_manifest(
-        _counts(evidence, 1),
-        status=status,
-        inputs=(InputFile(str(log), len(content), len(records) + 1, hashlib.sha256(content).hexdigest()),),
-        options={"columns": [list(pair) for pair in columns]},
-        models={"model": "tiny", **(models or {})},
-        chunks=chunks,
-    )
+    audited = InputFile(str(log), len(content), len(records) + 1, hashlib.sha256(content).hexdigest())
+    told = {"options": {"columns": [list(pair) for pair in columns]}, "models": {"model": "tiny", **(models or {})}}
+    manifest = made_manifest(_counts(evidence, 1), status=status, inputs=(audited,), chunks=chunks, **told)
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     tell_sizes(root)
     return MadeAudit(root, log, records)
@@ -208,43 +211,9 @@ def carry_instead(root, ticks, kind):
 def write_made_log(path, records, columns=()):
     """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
     names = dict(columns)
-    rows = [
-        {
-            "record_id": record.record_id,
-            "question": record.question,
-            "passages": [asdict(one) for one in record.passages],
-            "answer": record.answer,
-        }
-        for record in records
-    ]
-    table = pa.Table.from_pylist(rows)
+    fields = ("record_id", "question", "passages", "answer")
+    table = pa.Table.from_pylist([{name: asdict(record)[name] for name in fields} for record in records])
     pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), path, row_group_size=2)
-
-
-def _span(answer, text, *, index, support, evidence_mass):
-    chars = CharRange(answer.index(text), answer.index(text) + len(text))
-    passage, title = PASSAGES[0].text, PASSAGES[0].title or ""
-    piece = CharRange(passage.index("leaves"), len(passage) - 1)
-    return SpanEvidence(
-        span_index=index,
-        span_kind=SpanKind.FACTS,
-        chars=chars,
-        text=text,
-        atomic_fact=(CharRange(0, chars.char_end),),
-        evidence=(
-            EvidencePiece(0, "pier-1", False, piece, piece.of(passage), 6.5),
-            EvidencePiece(0, "pier-1", True, CharRange(0, 4), title[:4], 0.5),
-        ),
-        passage_scores=(7.0, 0.5),
-        top_passage_index=0,
-        top_passage_id="pier-1",
-        margin=0.75,
-        evidence_mass=evidence_mass,
-        evidence_isolated=False,
-        support=support,
-        unmatched_values=(),
-        claim_index=index,
-    )
 
 
 def _write_chunks(root, log, evidence, schema, letter, rows_per_chunk):
@@ -258,8 +227,8 @@ def _write_chunks(root, log, evidence, schema, letter, rows_per_chunk):
         names.append(f"00000-log-r{start:010d}")
         inside = [row for row in evidence if row["source_row"] in rows]
         letters = [letter] if last_row in rows else []
-        _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, schema)
-        _write_rows(root / "dead_letters" / f"{names[-1]}.parquet", letters, dead_letter_schema())
+        for kind, own, fields in (("evidence", inside, schema), ("dead_letters", letters, dead_letter_schema())):
+            pq.write_table(pa.Table.from_pylist(own, schema=fields), root / kind / f"{names[-1]}.parquet")
         counts = _counts(inside, len(letters))
         spans = OutputFile(f"evidence/{names[-1]}.parquet", counts.span_count, 0, "")
         dead = OutputFile(f"dead_letters/{names[-1]}.parquet", len(letters), 0, "")
@@ -268,24 +237,17 @@ def _write_chunks(root, log, evidence, schema, letter, rows_per_chunk):
     return tuple(names)
 
 
-def _write_rows(path, rows, schema):
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
-
-
 def _counts(evidence, dead_letters):
     audited = len({row["source_row"] for row in evidence})
     letters = (DeadLetterCount("validate", "empty_answer", dead_letters),) if dead_letters else ()
     counted = [row for row in evidence if row["claim_index"] in (None, row["span_index"])]
+    unread = [row for row in counted if row["support"] == "not_judged"]
+    first = [row for row in evidence if row["span_index"] == 0]
     return AuditCounts(
-        rows=audited + dead_letters,
-        audited=audited,
-        dead_letters=letters,
-        spans=_numbers(evidence, "support"),
-        tokens=50 * audited,
-        claims=_numbers(counted, "support"),
-        not_judged=_numbers([row for row in counted if row["support"] == "not_judged"], "claim_kind"),
-        answers=_numbers([row for row in evidence if row["span_index"] == 0], "answer_kind"),
-    )
+        audited + dead_letters, audited, letters, spans=_numbers(evidence, "support"), tokens=50 * audited,
+        claims=_numbers(counted, "support"), not_judged=_numbers(unread, "claim_kind"),
+        answers=_numbers(first, "answer_kind"),
+    )  # fmt: skip
 
 
 def _numbers(rows, column):
@@ -318,7 +280,6 @@ def _extra(rows):
 
 
 FIRST_NIGHT = datetime(2026, 9, 1, 2, tzinfo=UTC)
-ERROR = 0.002
 
 
 def made_night(
@@ -344,25 +305,21 @@ def made_night(
     (folder / "report.html").write_text("page", encoding="utf-8")
     claims = {"supported": 1000 - unsupported, "weak": 0, "unsupported": unsupported}
     letters = (DeadLetterCount("validate", "empty_answer", 2),)
-    counts = AuditCounts(
-        rows=200, audited=198, dead_letters=letters, spans=claims, claims=claims, answers={"answer": 198}
-    )
+    counts = AuditCounts(200, 198, letters, spans=claims, claims=claims, answers={"answer": 198})
     told = {"status": status, "inputs": (InputFile(path, 1000, 200, ""),), "configuration": configuration}
     manifest = made_manifest(counts, started_at=started.isoformat(), **told)
     (folder / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     gate = {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": failed_gate}
     names = ("value", "supported", "unsupported")
-    metrics = {
-        "started_at": manifest.started_at,
-        "answered_at": answered_at,
-        "metrics": {"mean_answer_risk": 0.25, "answers_at_risk": None},
-        "standard_errors": {"unsupported_share": ERROR} if errors is None else dict(errors),
-        "groups": {
-            column: [{"weak": 0, **dict(zip(names, one, strict=True))} for one in values]
-            for column, values in (groups or {}).items()
-        },
-        "quality_gates": [gate],
+    told = {
+        column: [{"weak": 0, **dict(zip(names, one, strict=True))} for one in values]
+        for column, values in (groups or {}).items()
     }
+    metrics = {
+        "started_at": manifest.started_at, "answered_at": answered_at, "groups": told, "quality_gates": [gate],
+        "metrics": {"mean_answer_risk": 0.25, "answers_at_risk": None},
+        "standard_errors": {"unsupported_share": 0.002} if errors is None else dict(errors),
+    }  # fmt: skip
     (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
     return folder
 

@@ -94,8 +94,7 @@ def test_a_range_without_one_answer_has_no_verdict(audit, tmp_path, tool, labels
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_task_that_is_left_out_has_a_reason(audit, tmp_path, tool, capsys):
     tasks = export(audit, tool, tmp_path)
-    data = "data" if tool == "label-studio" else "metadata"
-    texts = "data" if tool == "label-studio" else "fields"
+    data, texts = ("data", "data") if tool == "label-studio" else ("metadata", "fields")
     done, unmarked, gone = tasks
     annotate(tool, done)
     annotate(tool, gone)
@@ -155,12 +154,9 @@ def flattened(record, *responses):
 def test_only_submitted_responses_of_a_flat_argilla_export_count(audit, tmp_path, capsys):
     both, discarded, nobody = export(audit, "argilla", tmp_path)
     taken, draft = both["suggestions"]["support"]["value"], [{"label": "unsupported", "start": 0, "end": 5}]
-    records = [
-        flattened(both, (taken, "submitted"), (draft, "draft")),
-        flattened(discarded, (draft, "discarded"), (None, "draft")),
-        flattened(nobody),
-    ]
-    code, output = import_back("argilla", records, audit, tmp_path)
+    first = flattened(both, (taken, "submitted"), (draft, "draft"))
+    others = flattened(discarded, (draft, "discarded"), (None, "draft")), flattened(nobody)
+    code, output = import_back("argilla", [first, *others], audit, tmp_path)
     assert code == ExitCode.DONE
     (row,) = pq.read_table(output).to_pylist()
     assert [one["supported"] for one in row["span_labels"]] == [True, False]

@@ -52,12 +52,8 @@ class SaidByHand:
     """A language context with one prompt of seven tokens and saliency written down."""
 
     # columns: BOS, two tokens of passage 0's title and text, a blank of passage 0, two of passage 1, the question
-    encoded = made_row(
-        [-1, 0, 0, 0, 1, 1, -1],
-        responses=[(0, 3), (3, 28)],
-        columns=[(0, 0), (0, 5), (0, 3), (3, 3), (0, 4), (4, 8), (0, 0)],
-        titles=[1],
-    )
+    columns = ((0, 0), (0, 5), (0, 3), (3, 3), (0, 4), (4, 8), (0, 0))
+    encoded = made_row([-1, 0, 0, 0, 1, 1, -1], responses=[(0, 3), (3, 28)], columns=columns, titles=[1])
     table = torch.tensor([[9.0, 5, 4, 3, 1, 0, 0], [0.0, 1, 2, 8, 7, 6, 0]])
 
     def tokens_of(self, span):
@@ -113,9 +109,8 @@ def test_cci_of_a_model_is_that_of_the_definition(llama, models):
     answer = labelled()
     encoded = models.language.encode(answer.record)
     contextless = models.language.encode(replace(answer.record, passages=())).token_ids.astype(np.int64)
-    for span, result in zip(
-        SPANS, ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models)), strict=True
-    ):
+    found = ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models))
+    for span, result in zip(SPANS, found, strict=True):
         expected = naive_scores(llama, encoded, torch.from_numpy(contextless), span)
         assert expected.max() > 0
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
@@ -249,26 +244,6 @@ def test_each_ablation_runs_once(models, monkeypatch):
     assert len(rows) == 4
 
 
-def test_contrast_is_the_token_that_is_likeliest_without_passages(models):
-    model = models.language
-    record = labelled().record
-    other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
-    assert LanguageContext(record, model).contrast_tokens == other.argmax(-1).tolist()
-
-
-def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(models):
-    model = models.language
-    record = labelled().record
-    context, span = LanguageContext(record, model), CharRange(0, 10)
-    (own,) = model.token_log_probabilities([model.encode(record)])
-    left = (record.passages[0], record.passages[2])
-    (without,) = model.token_log_probabilities([model.encode(replace(record, passages=left))])
-    tokens = context.tokens_of(span)
-    characters = model.encode(record).response_chars
-    assert tokens == [place for place, chars in enumerate(characters) if chars is not None and chars.overlaps(span)]
-    assert context.drop(span, 1) == pytest.approx((own - without)[tokens].sum(), abs=1e-4)
-
-
 TOWER = "The tower of Brigg opened in 1874."
 TOWERS = [Passage(text="the Tower opened, in 1874"), Passage(text="Brigg opened a tower")]
 
@@ -285,13 +260,10 @@ def test_worked_example_scores_run_length_over_frequency():
     assert match_words(TOWER, TOWERS).scores.tolist() == expected
 
 
-def test_span_sums_its_own_words_only():
+def test_span_sums_its_own_words_only_and_a_title_is_matched_with_its_passage():
     matches = match_words(TOWER, TOWERS)
     assert matches.passage_scores([span_of("tower of Brigg")]) == (1.0, 2.5)
     assert matches.passage_scores([span_of("opened in 1874")]) == (7.5, 1.0)
-
-
-def test_title_is_matched_with_its_passage():
     matches = match_words("Brigg Point", [Passage(text="a cape", title="Brigg Point"), Passage(text="a bay")])
     assert matches.passage_scores([CharRange(0, 11)]) == (4.0, 0.0)
 
@@ -322,9 +294,8 @@ short = st.lists(st.sampled_from("abc"), max_size=8)
 
 @given(short, st.lists(short, min_size=1, max_size=3))
 def test_runs_equal_those_of_a_naive_search(words, texts):
-    assert np.stack(best_runs(words, texts), axis=-1).tolist() == [
-        [list(best) for best in of_word] for of_word in naive_best_runs(words, texts)
-    ]
+    naive = [[list(best) for best in of_word] for of_word in naive_best_runs(words, texts)]
+    assert np.stack(best_runs(words, texts), axis=-1).tolist() == naive
 
 
 def test_each_chinese_character_is_a_word_and_latin_words_stay_whole():
