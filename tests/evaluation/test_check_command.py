@@ -153,7 +153,7 @@ NOT_SERVING = "m runs, but does not serve at layer 4: its best method, hss-union
         ((0.9, 0.9, 0.8), "m can serve: attn-union-dep at layer 4 finds 90 %."),
         ((0.89, 0.9, 0.8), "m can serve: attn-union-dep at layer 4 finds 89 %."),
         ((0.2, 0.84, 0.8), f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the "
-            "passages, words 80 %. Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %."),
+            "passages, words 80 %. Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %"),
         # fewer than shared words, and not shown to beat chance
         ((0.5, 0.6, 0.9), f"{NOT_SERVING} finds 60 % of the passages, words 90 %, which needs no model."),
         ((0.3, 0.33, 0.3), f"{NOT_SERVING} finds 33 % of the passages, words 30 %, chance 30 %."),

@@ -1,13 +1,11 @@
 """JSON lines: the same rows, faults and types as those of a Parquet file."""
 
 import gzip
-import io
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -124,38 +122,6 @@ def test_file_without_any_object_is_of_another_format(tmp_path):
     (tmp_path / "log.jsonl").write_bytes(gzip.compress(json.dumps(log_row(0)).encode()))
     with pytest.raises(LogFormatError, match=r"log\.jsonl' should be a log, is packed as gzip; unpack it first"):
         QALog(str(tmp_path / "log.jsonl"), JSONL).check()
-
-
-def test_long_line_is_read_once(monkeypatch):
-    class Counted(bytes):
-        searched = 0
-
-        def split(self, *given):
-            Counted.searched += len(self)
-            return super().split(*given)
-
-        def __radd__(self, other):
-            return Counted(other + bytes(self))
-
-    class File(io.BytesIO):
-        def read(self, size=-1):
-            return Counted(super().read(size))
-
-    monkeypatch.setattr(jsonl_log, "BLOCK_BYTES", 100)
-    content = b'{"a": "' + b"x" * 50_000 + b'"}\n{"a": ""}'
-    assert jsonl_log.JsonlReader().open(File(content)).row_count == 2
-    assert Counted.searched == len(content)
-
-
-def test_work_on_names_grows_with_their_number_only(monkeypatch):
-    unified = []
-    real = pa.unify_schemas
-    monkeypatch.setattr(pa, "unify_schemas", lambda some, **how: unified.extend(map(len, some)) or real(some, **how))
-    first, second = ({f"k{number}": value for number in range(800)} for value in (1, 0.5))
-    content = b"".join(json.dumps(one).encode() + b"\n" for one in [*[first] * BATCH_ROWS, second])
-    log = jsonl_log.JsonlReader().open(io.BytesIO(content))
-    assert log.schema == pa.schema([(name, pa.float64()) for name in first])
-    assert sum(unified) <= 2 * len(first)
 
 
 def test_field_whose_objects_have_ever_new_members_is_no_column(tmp_path, monkeypatch):

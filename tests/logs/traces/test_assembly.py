@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -349,8 +348,8 @@ def test_very_large_trace_is_not_read_into_memory(name, limit, monkeypatch):
 OPTIONS = LogOptions(format="openinference")
 
 
-def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path):
-    log = QALog(mixed_spans(tmp_path), OPTIONS)
+def test_rows_and_faults_come_in_the_order_of_the_export_and_an_import_agrees(tmp_path):
+    log = QALog(path := mixed_spans(tmp_path), OPTIONS)
     assert log.check().row_count == 4
     found = list(log.outcomes())
     assert [one.record_id for one in found] == ["trace-1", "trace-bare", None, "trace-2"]
@@ -359,6 +358,10 @@ def test_rows_and_faults_come_in_the_order_of_the_export(tmp_path):
     assert faults[0].answer == "Hello."
     assert str(faults[1].fault).startswith("line 3 should be JSON")
     assert [one.source.source_row for one in log.outcomes([1, 3])] == [1, 3]
+    _, rows, letters = imported("openinference", path, output=tmp_path / "log.parquet")
+    assert [row["record_id"] for row in rows] == ["trace-1", "trace-2"]
+    told = [(one["source_row"], one["message"]) for one in letters]
+    assert told == [(one.source.source_row, str(one.fault)) for one in faults]
 
 
 @pytest.mark.parametrize("kind", [name for name in EXPORTS if name != "jsonl"])
@@ -422,23 +425,3 @@ def test_folder_means_the_files_of_an_export_and_names_the_others(kind, tmp_path
         f"files below --data passed over for how their names end, 2 in all: {listed} '{tmp_path}/*', to read them"
     ]
     assert match_files([f"{tmp_path}/[a-h]*.*"], LOG_KINDS[kind].suffix, ArrowStorage(), option="--data")[1] == []
-
-
-def test_long_rows_are_stored_a_few_at_a_time(tmp_path, monkeypatch):
-    long = "word " * 50_000
-    rows = [{**ragas()[0], "retrieved_contexts": [long] * 2, "response": f"Answer {number}."} for number in range(40)]
-    monkeypatch.setattr(trace_log, "BATCH_BYTES", 8 * len(long))
-    with Path(write_lines(tmp_path / "a.jsonl", rows)).open("rb") as file:
-        stored = pq.ParquetFile(trace_log.TraceReader("ragas")._stored(file)).metadata
-    assert [stored.row_group(index).num_rows for index in range(stored.num_row_groups)] == [4] * 10
-
-
-def test_import_and_reader_agree_on_rows_and_faults(tmp_path):
-    path = mixed_spans(tmp_path)
-    _, rows, letters = imported("openinference", path, output=tmp_path / "log.parquet")
-    found = list(QALog(path, OPTIONS).outcomes())
-    assert [one.record_id for one in found if isinstance(one, QARecord)] == [row["record_id"] for row in rows]
-    faults = [one for one in found if isinstance(one, FaultyRow)]
-    assert [(one.source.source_row, str(one.fault)) for one in faults] == [
-        (one["source_row"], one["message"]) for one in letters
-    ]

@@ -23,15 +23,11 @@ from tests.logs.traces.exports import (
     EXPORTS,
     PASSAGES,
     QUESTION,
-    ROW,
     csv_of,
     imported,
-    langsmith,
     lines_of,
     opened,
-    openinference,
     parquet_of,
-    text_of,
 )
 
 from attribeam.logs import jsonl_log, reader, rows
@@ -575,32 +571,6 @@ def test_rows_of_a_damaged_ragas_file_reconcile(tmp_path):
     assert summary.read == len(rows) + 1 == 5
     assert letter["reason"] == Reason.INVALID_VALUE
     assert str(letter["message"]).startswith("line 3 should be CSV, is not")
-
-
-def test_traces_with_maps_and_uuids_come_to_rows(tmp_path):
-    attributes = [
-        [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in span["attributes"].items()]
-        for span in openinference()
-    ]
-    spans = [{**span, "attributes": None} for span in openinference()]
-    table = pa.Table.from_pylist(spans)
-    place = table.schema.get_field_index("attributes")
-    table = table.set_column(place, "attributes", pa.array(attributes, pa.map_(pa.string(), pa.string())))
-    pq.write_table(table, tmp_path / "spans.parquet")
-    _, (row,), _ = imported("openinference", str(tmp_path / "spans.parquet"), output=tmp_path / "log.parquet")
-    assert text_of(row) == ROW
-
-    ids = {"a": uuid.UUID(int=1), "b": uuid.UUID(int=2), "c": uuid.UUID(int=3)}
-    runs = langsmith()
-    columns = {"run_type": pa.array([str(run["run_type"]) for run in runs])}
-    for name in ("id", "trace_id", "parent_run_id"):
-        raw = [ids[str(run[name])].bytes if run[name] else None for run in runs]
-        columns[name] = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(raw, pa.binary(16)))
-    for name in ("inputs", "outputs"):
-        columns[name] = pa.array([json.dumps(run[name]) for run in runs])
-    pq.write_table(pa.table(columns), tmp_path / "runs.parquet")
-    _, (row,), _ = imported("langsmith", str(tmp_path / "runs.parquet"), output=tmp_path / "runs_log.parquet")
-    assert (text_of(row), row["record_id"]) == (ROW, str(ids["a"]))
 
 
 @pytest.mark.parametrize("made", [lines_of, csv_of, frame_of, parquet_of])

@@ -11,6 +11,7 @@ from tests.report.made_audit import (
     MadeAudit,
     made_audit,
     no_claim,
+    place,
     supported_span,
     tell_sizes,
     told_spans,
@@ -96,10 +97,8 @@ def markdown_audit(folder):
     claim, cars = supported_span(MARKDOWN), unsupported_span(MARKDOWN)
     chars = CharRange(claim.chars.char_start - 2, claim.chars.char_end + 2)
     spans = {0: (replace(claim, chars=chars, text=chars.of(MARKDOWN), atomic_fact=()), cars)}
-    audit = made_audit(
-        folder / "made", record_ids=["ferry"], spans=spans, change=lambda record: replace(record, answer=MARKDOWN)
-    )
-    return _with_pages(audit, folder)
+    change = lambda record: replace(record, answer=MARKDOWN)  # noqa: E731
+    return _with_pages(made_audit(folder / "made", record_ids=["ferry"], spans=spans, change=change), folder)
 
 
 def compared_audit(folder):
@@ -112,9 +111,7 @@ def compared_audit(folder):
     flagged = tuple(replace(one, answer_risk=0.875) for one in (supported_span(), unsupported_span()))
     hostile = (*flagged[:1], replace(flagged[1], text=f"{flagged[1].text} {ATTACK}"))
     nested = _begin_at_one_place(*flagged)
-    before = made_audit(
-        folder / "before", record_ids=("ferry-0", "ferry-1", "ferry-2"), spans={0: fine, 1: hostile, 2: nested}
-    )
+    before = made_audit(folder / "before", spans={0: fine, 1: hostile, 2: nested})
     ids = tuple(f"ferry-{row}" for row in range(4))
     audit = made_audit(folder / "made", record_ids=ids, spans={0: flagged, 1: fine, 2: nested, 3: fine})
     return _with_pages(audit, folder, previous=before)
@@ -158,12 +155,9 @@ def _with_pages(audit, folder, previous=None):
 
 def _harbour_record(record):
     row = record.source.source_row
-    record = replace(
-        record,
-        generator=("gull-1", "tern-2", None, "gull-1")[row],
-        question=f"{record.question} ({('today', 'tomorrow', 'in winter', '')[row]})",
-        answered_at=datetime(2026, 11, 10 + row, 8, tzinfo=UTC),
-    )
+    question = f"{record.question} ({('today', 'tomorrow', 'in winter', '')[row]})"
+    told = {"generator": ("gull-1", "tern-2", None, "gull-1")[row], "question": question}
+    record = replace(record, answered_at=datetime(2026, 11, 10 + row, 8, tzinfo=UTC), **told)
     if row == 3:
         passages = (Passage(RTL_PASSAGE, None, "arabic-1"), record.passages[1])
         return replace(record, question=RTL_QUESTION, answer=RTL_ANSWER, passages=passages)
@@ -172,29 +166,16 @@ def _harbour_record(record):
 
 def _arabic_span():
     text, evidence = "عند الظهر", "تغادر عند الظهر"
-    chars = CharRange(RTL_ANSWER.index(text), RTL_ANSWER.index(text) + len(text))
-    start = RTL_PASSAGE.index(evidence)
-    piece = CharRange(start, start + len(evidence))
-    return replace(
-        supported_span(),
-        chars=chars,
-        text=text,
-        atomic_fact=(CharRange(0, chars.char_end),),
-        evidence=(EvidencePiece(0, "arabic-1", False, piece, evidence, 6.0),),
-        top_passage_id="arabic-1",
-    )
+    chars, piece = place(text, RTL_ANSWER), place(evidence, RTL_PASSAGE)
+    pieces = (EvidencePiece(0, "arabic-1", False, piece, evidence, 6.0),)
+    told = {"chars": chars, "text": text, "atomic_fact": (CharRange(0, chars.char_end),)}
+    return replace(supported_span(), evidence=pieces, top_passage_id="arabic-1", **told)
 
 
 def _hostile_record(record):
     passages = tuple(Passage(f"{one.text} {ATTACK}", f"{one.title} {ATTACK}", ATTACK) for one in record.passages)
-    return replace(
-        record,
-        question=ATTACK,
-        answer=f"{record.answer} {ATTACK}",
-        passages=passages,
-        generator=f"gull {ATTACK}",
-        extra_columns=(("team", f"harbour {ATTACK}"),),
-    )
+    texts = {"question": ATTACK, "answer": f"{record.answer} {ATTACK}", "generator": f"gull {ATTACK}"}
+    return replace(record, passages=passages, extra_columns=(("team", f"harbour {ATTACK}"),), **texts)
 
 
 def _hostile_span(span):
