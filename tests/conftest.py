@@ -16,19 +16,11 @@ settings.load_profile("attribeam")
 
 
 _LONG_FILES = (
-    "deploy/test_flink_cluster.py",
-    "pipeline/test_golden_audits.py",
-    "pipeline/test_model_worker_audits.py",
-    "pipeline/test_local_driver.py",
-    "pipeline/test_row_isolation.py",
-    "pipeline/test_privacy.py",
-    "test_distribution.py",
-    "pipeline/test_audit_methods.py",
-    "pipeline/test_distributed_driver.py",
-    "pipeline/test_distributed_resuming.py",
-    "pipeline/test_object_store.py",
-    "lab/training/test_parser_recipe.py",
-)
+    "deploy/test_flink_cluster.py", "pipeline/test_golden_audits.py", "pipeline/test_model_worker_audits.py",
+    "pipeline/test_local_driver.py", "pipeline/test_row_isolation.py", "pipeline/test_privacy.py",
+    "test_distribution.py", "pipeline/test_audit_methods.py", "pipeline/test_distributed_driver.py",
+    "pipeline/test_distributed_resuming.py", "pipeline/test_object_store.py", "lab/training/test_parser_recipe.py",
+)  # fmt: skip
 """Those that take a minute or more, longest first."""
 
 

@@ -124,18 +124,15 @@ def clapnq_row(*answers, **fields):
 
 
 def write_log_rows(path, rows):
-    """A log with these rows in the schema of labelled logs; missing columns are null."""
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=labelled_log_schema()), path)
     return path
 
 
 def evaluate(*arguments):
-    """Run ``attribeam evaluate`` with these arguments; returns the exit code."""
     return main(["evaluate", *map(str, arguments)])
 
 
 def write_own_rows(path, count):
-    """Write ``count`` rows as JSONL to ``path``, which is returned."""
     lines = LABELLED_ROWS.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:count]), encoding="utf-8")
     return path
@@ -170,7 +167,6 @@ _LOADED_ONCE = staticmethod(cache(AnswerParser.from_pretrained))
 
 
 def write_english(root):
-    """QuoteSum, VERI-GRAN and LFQA."""
     for folder, name, rows in (("quotesum", "dev.jsonl", QUOTESUM), ("veri_gran", "dev.jsonl", VERI_GRAN)):
         (root / folder).mkdir(parents=True)
         write_rows(root / folder / name, rows)
@@ -198,12 +194,10 @@ def write_all(root):
 
 
 def suite(data, output, *options):
-    """Run ``attribeam evaluate --suite paper`` with few resamples; returns the exit code."""
     given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
     with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
         return evaluate(*given, *options)
 
 
 def results_of(output):
-    """The figures of a run."""
     return json.loads((output / "results.json").read_text())

@@ -34,12 +34,10 @@ def ferry_audit(folder, answers, *, models=None, support=None):
 
 
 def lacks(row):
-    """Whether the row's second claim lacks support."""
     return row % 2 == 1
 
 
 def claim_marks(rows):
-    """Marks on both claims of the rows."""
     found = []
     for row in rows:
         for chars, lacking in ((LEAVES, False), (CARS, lacks(row))):
@@ -49,7 +47,6 @@ def claim_marks(rows):
 
 
 def answer_marks(rows):
-    """Marks on the rows' answers."""
     return [_mark(row, "unsupported" if lacks(row) else "supported") for row in rows]
 
 

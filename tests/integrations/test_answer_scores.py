@@ -88,7 +88,6 @@ def package(request, monkeypatch):
 
 
 def scored(package, answer):
-    """The score of an answer and its reason, by the metric for a package."""
     metrics = import_module(f"attribeam.integrations.{package}_metric")
     if package == "ragas":
         row = {"user_input": "How long is it?", "retrieved_contexts": TEXTS, "response": answer}

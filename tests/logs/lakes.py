@@ -15,7 +15,6 @@ _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*
 
 
 def dated_rows(count, *, first=0):
-    """Rows that take turns in ``DAYS``."""
     rows = log_rows(count, first=first)
     return pa.Table.from_pylist([{**row, "dt": DAYS[index % 3]} for index, row in enumerate(rows)], schema=DATED)
 

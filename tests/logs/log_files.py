@@ -17,7 +17,6 @@ BROKEN_TEXT = b"caf\xe9 \xff"
 
 
 def log_row(number, **changes):
-    """A faultless row; ``changes`` replace its values."""
     passages = [
         {"passage_id": f"p{number}", "title": "Brigg Point", "text": f"Ada Thorne lit lamp {number} in 1874."},
         {"passage_id": None, "title": None, "text": "The keeper lived in the tower."},

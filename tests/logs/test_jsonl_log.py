@@ -26,7 +26,6 @@ PARQUET = LogOptions(max_text_chars=LONGEST)
 
 
 def told(log, rows=None):
-    """The outcomes of a log without its path."""
     return [
         (one.source.source_row, one.record_id, one.fault.reason, str(one.fault))
         if isinstance(one, FaultyRow)

@@ -24,7 +24,6 @@ def find(pattern, version=None, storage=None):
 
 
 def ids_of(pattern, version=None):
-    """The ids of all rows that an audit would read, sorted."""
     found = find(pattern, version)
     logs = [QALog(path, LogOptions(tables=found.tables)) for path in found.paths]
     records = [one for log in logs for one in log.outcomes()]
@@ -34,7 +33,6 @@ def ids_of(pattern, version=None):
 
 @pytest.fixture(name="make", params=["delta", "iceberg"])
 def maker(request):
-    """Makes a table of one kind."""
     pytest.importorskip("deltalake" if request.param == "delta" else "pyiceberg")
     if request.param == "iceberg":
         pytest.importorskip("sqlalchemy")
@@ -43,14 +41,12 @@ def maker(request):
 
 @pytest.fixture(name="iceberg")
 def make_iceberg(tmp_path):
-    """An Iceberg table in the folder ``qa``."""
     pytest.importorskip("sqlalchemy")
     return iceberg_table(tmp_path / "qa")
 
 
 @pytest.fixture(name="root")
 def made(make, tmp_path):
-    """A table in the folder ``lake/qa``."""
     make(tmp_path / "lake" / "qa")
     return tmp_path / "lake" / "qa"
 

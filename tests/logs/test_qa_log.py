@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.logs.faults import FAULTS, LONGEST
-from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_log
+from tests.logs.log_files import BROKEN_TEXT, LOG_SCHEMA, log_row, write_jsonl, write_log
 
 from attribeam.logs import reader
 from attribeam.logs import rows as log_rows
@@ -386,8 +386,6 @@ def test_temporary_file_that_a_reader_cannot_write_is_no_fault_of_the_log(code):
 
 
 class InMemory:
-    """Logs in a dict."""
-
     def __init__(self, files):
         self.files = files
 
@@ -401,11 +399,11 @@ class InMemory:
         return str(len(self.files[path])) if file is None and path in self.files else None
 
 
-def test_any_storage_gives_what_a_local_disk_gives(tmp_path):
+@pytest.mark.parametrize(("write", "options"), [(write_log, LogOptions()), (write_jsonl, LogOptions(format="jsonl"))])
+def test_any_storage_gives_what_a_local_disk_gives(tmp_path, write, options):
     rows = [log_row(number, **(FAULTS["broken answer"][0] if number == 4 else {})) for number in range(9)]
-    local = QALog(write_log(tmp_path / "log.parquet", rows))
-    storage = InMemory({local.path: Path(local.path).read_bytes()})
-    log = QALog(local.path, storage=storage)
+    local = QALog(write(tmp_path / "log.parquet", rows), options)
+    log = QALog(local.path, options, storage=InMemory({local.path: Path(local.path).read_bytes()}))
     assert (log.check(), log.fingerprint()) == (local.check(), local.fingerprint())
     assert [repr(one) for one in log.outcomes()] == [repr(one) for one in local.outcomes()]
 

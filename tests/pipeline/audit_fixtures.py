@@ -30,7 +30,6 @@ def tiny_audit(root, rows, *, kind="llama"):
 
 
 def with_token_budget(settings, token_budget):
-    """The same audit in smaller or larger batches."""
     return replace(settings, model=settings.model.replaced(token_budget=token_budget))
 
 
@@ -47,16 +46,11 @@ def mixed_rows(count):
 
 def run_locally(file, settings, folder, *, rows=None, extra_fields=(), schemas=None):
     """Audit some rows of a file into a new folder, all by default."""
-    return run_chunk(
-        RowRange(file, *(rows or (0, pq.read_metadata(file).num_rows))),
-        settings=settings,
-        schemas=schemas or schemas_with(extra_fields),
-        folder=folder,
-        on_rows=lambda _: None,
-    )
+    chosen = RowRange(file, *(rows or (0, pq.read_metadata(file).num_rows)))
+    own = schemas or schemas_with(extra_fields)
+    return run_chunk(chosen, settings=settings, schemas=own, folder=folder, on_rows=lambda _: None)
 
 
 def schemas_with(extra_fields=()):
-    """The schemas of both outputs, with some metadata."""
     metadata = {"attribeam.model": "tiny"}
     return OutputSchemas(evidence_schema(extra_fields=extra_fields, metadata=metadata), dead_letter_schema(metadata))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.logs.log_files import PASSAGE
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.run_manifest import RunManifest
@@ -39,7 +40,6 @@ class AuditProcess:
         ]
 
     def run(self, output, *more, cwd=ROOT):
-        """Run it to its end."""
         command = [*_PROGRAM, *self.arguments(output, *more)]
         return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, check=False)
 
@@ -49,15 +49,9 @@ class AuditProcess:
 
     def start(self, output, *more):
         """Start it; standard output and error are read together."""
-        return subprocess.Popen(
-            [*_PROGRAM, *self.arguments(output, *more)],
-            cwd=ROOT,
-            env=_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=_heed_ctrl_c,
-        )
+        command = [*_PROGRAM, *self.arguments(output, *more)]
+        read = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, cwd=ROOT, env=_environment(), preexec_fn=_heed_ctrl_c, **read)
 
 
 def _heed_ctrl_c():
@@ -72,23 +66,19 @@ def has_only_our_lines(stderr):
 
 
 def output_digests(output):
-    """SHA-256 of every evidence and dead-letter file."""
     files = sorted([*output.glob("evidence/*"), *output.glob("dead_letters/*")])
     return {path.relative_to(output).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def read_all(folder):
-    """All records of a folder, in the order of its files."""
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
 
 
 def read_manifest(output):
-    """What an audit says of itself."""
     return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
 def finished_chunks(output):
-    """How many chunks an audit has committed."""
     return len(list((output / "_chunks").glob("*.json")))
 
 
@@ -112,13 +102,10 @@ def _environment():
 
 SCHEMA = pa.schema(
     [
-        ("record_id", pa.string()),
-        ("question", pa.string()),
-        ("passages", pa.list_(pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())]))),
-        ("answer", pa.string()),
+        ("record_id", pa.string()), ("question", pa.string()), ("passages", pa.list_(PASSAGE)), ("answer", pa.string()),
         ("team", pa.string()),
     ]
-)
+)  # fmt: skip
 
 
 def log_rows(count, *, first=0):
@@ -139,7 +126,6 @@ def log_rows(count, *, first=0):
 
 
 def write_log(path, rows, *, row_group_size=None):
-    """The rows as a Parquet file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, row_group_size=row_group_size)
     return path

@@ -6,5 +6,4 @@ from tests.pipeline.audit_fixtures import save_tiny_audit
 
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory):
-    """Of an audit with a tiny model and a tiny parser."""
     return save_tiny_audit(tmp_path_factory.mktemp("models"))

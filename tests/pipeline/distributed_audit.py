@@ -30,7 +30,6 @@ class DistributedAudit:
         return cls(settings, log, load_models(settings))
 
     def run(self, output, **options):
-        """Audit into ``output`` with the driver."""
         given = {"input": (self.log,), "output": str(output), "rows_per_chunk": ROWS_PER_CHUNK, "quiet": True}
         run = RunOptions().replaced(**{**given, "runner": "DirectRunner", **options})
         with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +53,6 @@ def counted_rows():
 
 
 def chunk_manifests(output):
-    """The committed chunks by name."""
     paths = sorted((output / "_chunks").glob("*.json"))
     return {path.stem: ChunkManifest.from_json(path.read_text()) for path in paths}
 
@@ -67,6 +65,5 @@ def written_files(output):
 
 
 def named_files(output):
-    """What the manifests name."""
     manifests = chunk_manifests(output).values()
     return {file.path for one in manifests for file in (one.evidence, one.dead_letters)}

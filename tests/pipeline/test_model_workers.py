@@ -6,6 +6,7 @@ import time
 from multiprocessing import Pipe
 from socket import send_fds
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 from tests.evaluation.dataset_rows import GRADIENTS, WORDS
@@ -53,7 +54,6 @@ class TestedWorkers(ModelWorkers):
         self._driver.start()
 
     def client(self):
-        """What a worker has of the models."""
         return RemoteModels(self.asking, WHOLE_ROWS)
 
     def wait_until(self, is_met):
@@ -64,7 +64,6 @@ class TestedWorkers(ModelWorkers):
             time.sleep(0.01)
 
     def end(self):
-        """End the driver and all processes."""
         self._is_ended = True
         self._driver.join()
         self.kill()
@@ -236,13 +235,10 @@ def test_each_gpu_that_is_named_gets_a_model_worker(device, expected):
     assert _devices(device) == expected
 
 
-def test_one_worker_with_one_gpu_does_everything_itself():
+def test_one_worker_with_one_gpu_does_everything_itself_and_more_model_workers_than_devices_share_them():
     assert _devices("cuda:1", workers=1) is None
     assert _devices("cuda:1", workers=1, model_workers=1) == ("cuda:1",)
     assert _devices("all", workers=1) == ("cuda:0", "cuda:1")
-
-
-def test_more_model_workers_than_devices_share_them():
     assert _devices("all", model_workers=3) == ("cuda:0", "cuda:1", "cuda:0")
 
 
@@ -286,10 +282,8 @@ def test_gpus_are_counted_in_a_process_of_its_own():
 
 
 def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
-
-    monkeypatch.setattr(model_workers, "attended", fail)
+    lack = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
+    monkeypatch.setattr(model_workers, "attended", Mock(side_effect=lack))
     options = MethodOptions()
     with pytest.raises(MemoryError):
         model_workers._run_block(pickle.dumps(([], [])), resolve_method(options), options, LoadedModels())

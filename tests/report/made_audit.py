@@ -38,8 +38,6 @@ from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, DeadLette
 
 
 class Page(HTMLParser):
-    """Tags, attributes and texts of a page."""
-
     def __init__(self, text):
         super().__init__()
         self.tags = []
@@ -79,7 +77,6 @@ class MadeAudit:
         return AuditDirectory.open(self.root)
 
     def page(self, *, previous=None, answers=1000):
-        """The audit's page."""
         return html_page(self.opened, previous=previous and previous.opened, answers=answers)
 
 
@@ -89,7 +86,6 @@ def place(part, text):
 
 
 def made_record(log, row, *, answer=ANSWER, record_id=None):
-    """One record about a ferry."""
     name, question = f"ferry-{row}" if record_id is None else record_id, "When does the ferry leave?"
     carried = {"generator": "gull-1", "extra_columns": (("team", "harbour"),)}
     return QARecord(name, question, PASSAGES, answer, RowSource(str(log), row), **carried)

@@ -35,7 +35,6 @@ from attribeam.schemas.run_manifest import RunStatus
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """An audit of four rows."""
     return made_audit(tmp_path_factory.mktemp("report"))
 
 

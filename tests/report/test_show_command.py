@@ -45,8 +45,6 @@ def _show(made, record_id, *more):
 
 @pytest.fixture
 def shown(capsys):
-    """What the command prints of a record."""
-
     def out(made, record_id, *more):
         assert _show(made, record_id, *more) == 0
         return capsys.readouterr().out

@@ -13,8 +13,6 @@ ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</st
 
 
 class Fragment(Page):
-    """A page that knows its texts without the style."""
-
     def __init__(self, text):
         self.open = []
         super().__init__(text)

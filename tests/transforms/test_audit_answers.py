@@ -39,7 +39,6 @@ class AnswerRow(NamedTuple):
 
 
 def given(number, **changes):
-    """A faultless element."""
     row = log_row(number)
     return {name: row[name] for name in ("record_id", "question", "passages", "answer")} | changes
 

@@ -187,7 +187,6 @@ def quotesum(folder):
 
 
 def without_place(dataset):
-    """The answers as strings without their sources."""
     return [str(answer).replace(repr(answer.record.source), "") for answer in dataset.answers]
 
 

@@ -51,8 +51,6 @@ def annotate(tool, task, *, person=1, change=lambda _: None):
 
 
 def relabel(tool, label):
-    """Give the last region another label."""
-
     def change(regions):
         if tool == "label-studio":
             regions[-1]["value"]["labels"] = [label]
@@ -114,8 +112,6 @@ def test_every_task_that_is_left_out_has_a_reason(audit, tmp_path, tool, capsys)
 
 
 def shifted(*by):
-    """Move start and end of the first regions."""
-
     def change(regions):
         for region, (start, end) in zip(regions, by, strict=False):
             region["value"]["start"] += start

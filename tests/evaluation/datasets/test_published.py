@@ -122,7 +122,6 @@ FINE = alce_row("Fine.")
 
 
 def loaded_rows(load, folder, rows):
-    """The data set of a file with these rows."""
     write, name = (write_alce, "data.json") if load is load_alce else (write_rows, "data.jsonl")
     return load(write(folder / name, rows))
 

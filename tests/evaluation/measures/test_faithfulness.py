@@ -60,8 +60,6 @@ class DropsByHand:
 
 @dataclass
 class Says:
-    """A method that always gives the same scores."""
-
     scores: tuple[tuple[float, ...], ...]
     name: str = "says"
     needs: frozenset = frozenset()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model, save_tiny_tokenizer, tiny_model
 from tests.evaluation.dataset_rows import HIDDEN_UNION, evaluate, quotesum_row, write_own_rows, write_rows
+from tests.report.made_audit import place
 from transformers import AutoModel, LlamaConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -46,13 +47,13 @@ from attribeam.evaluation.methods.unions import attributed_tokens, response_simi
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from attribeam.schemas import Passage, QARecord, RowSource
 
 PASSAGES = (Passage(text="Jon dances there."), Passage(text="Ada sings."), Passage(text="Bells ring in the tower."))
 
 
 def answer(row, gold, passages=PASSAGES):
-    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in ("Ada", "Jon", "Bells"))
+    spans = tuple(place(text, ANSWER) for text in ("Ada", "Jon", "Bells"))
     record = QARecord("r", f"Question {row}?", passages, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
 
@@ -128,7 +129,8 @@ def test_command_prints_a_line_per_layer(directory, tmp_path, capsys):
 
 
 def load(directory, **options):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
+    own = ModelOptions(model=str(directory), device="cpu", **options)
+    return AttentionModel.from_pretrained(own, method=MethodOptions(top_k=7))
 
 
 POINTS = [
@@ -237,18 +239,10 @@ RECORD = QARecord("r", "Who?", OBSERVED_PASSAGES, "Ada lived there.", RowSource(
 ONE_EACH = [QARecord("r", "Who?", (one,), "Ada lived there.", RowSource("f", 0)) for one in OBSERVED_PASSAGES]
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma2", "bert", "distilbert", "modernbert"])
-def folder(request, tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
-
-
-def observed_load(folder, **options):
-    own = ModelOptions(model=str(folder), device="cpu", **options)
-    return AttentionModel.from_pretrained(own, method=MethodOptions(top_k=7))
-
-
-def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
-    model = observed_load(folder, loaded_layers=4)
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "bert", "distilbert", "modernbert"])
+def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(kind, tmp_path):
+    folder = save_tiny_model(tmp_path, kind)
+    model = load(folder, loaded_layers=4)
     row = model.encode(RECORD)
     passes = []
     handle = model.network.register_forward_pre_hook(lambda *_: passes.append(1))
@@ -256,7 +250,7 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
     handle.remove()
     assert passes == [1]
     for layer, tokens in found.items():
-        (expected,) = observed_load(folder, layer=layer).attribute([row], [3])
+        (expected,) = load(folder, layer=layer).attribute([row], [3])
         np.testing.assert_allclose(tokens.top_scores, expected.top_scores, atol=2e-5)
         np.testing.assert_allclose(tokens.passage_mass, expected.passage_mass, atol=2e-5)
         np.testing.assert_allclose(tokens.sink_mass, expected.sink_mass, atol=2e-5)
@@ -265,7 +259,7 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
 
 def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
     kinds = ["sliding_attention", "sliding_attention", "full_attention"]
-    model = observed_load(save_tiny_encoder(tmp_path, layer_types=kinds, softmax_over="prompt"))
+    model = load(save_tiny_encoder(tmp_path, layer_types=kinds, softmax_over="prompt"))
     far = QARecord("r", "Who?", OBSERVED_PASSAGES, "Ada lived there. " * 12, RowSource("f", 0))
     row = model.encode(far)
     found = attribute_layers(model, row, 3, layers=[1, 3], top_k=row.prompt_length)
@@ -275,23 +269,16 @@ def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
     assert 0 < found[1].top_scores[0].sum() < 1
 
 
-def test_long_row_is_put_together_from_its_windows(tmp_path):
-    folder = save_tiny_model(tmp_path)
-    length = len(observed_load(folder).encode(RECORD).token_ids)
-    model = observed_load(folder, max_tokens=length - 8)
-    row = model.encode(RECORD)
-    assert len(row.windows) > 1
-    (expected,) = model.attribute([row], [3])
-    found = attribute_layers(model, row, 3, layers=[model.layer], top_k=7)[model.layer]
-    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=2e-5)
-
-
 @pytest.mark.parametrize(("budget", "rows_a_pass"), [(1, [1, 1, 1]), (10_000, [3])])
-def test_windows_go_through_the_model_by_the_token_budget(tmp_path, monkeypatch, budget, rows_a_pass):
+def test_long_row_is_put_together_from_windows_that_pass_by_the_token_budget(
+    tmp_path, monkeypatch, budget, rows_a_pass
+):
     model, row = model_and_long_row(tmp_path, token_budget=budget)
+    (expected,) = model.attribute([row], [3])
     passes = spy_on_passes(monkeypatch)
-    attribute_layers(model, row, 3, layers=[1, 3], top_k=7)
+    found = attribute_layers(model, row, 3, layers=[1, model.layer], top_k=7)[model.layer]
     assert passes == rows_a_pass
+    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=2e-5)
 
 
 @pytest.mark.parametrize("fitting", [1, 2])
@@ -306,8 +293,8 @@ def test_windows_that_do_not_fit_into_memory_together_are_halved(tmp_path, monke
 
 def model_and_long_row(folder, **options):
     """A model whose windows take one passage each, and a row of three windows."""
-    longest = max(len(observed_load(save_tiny_model(folder)).encode(one).token_ids) for one in ONE_EACH)
-    model = observed_load(folder, max_tokens=longest + 1, **options)
+    longest = max(len(load(save_tiny_model(folder)).encode(one).token_ids) for one in ONE_EACH)
+    model = load(folder, max_tokens=longest + 1, **options)
     row = model.encode(RECORD)
     assert len(row.windows) == 3
     return model, row
@@ -329,7 +316,7 @@ def spy_on_passes(monkeypatch, *, fitting=1000):
 
 
 def test_layer_without_attention_is_refused(tmp_path):
-    model = observed_load(save_tiny_model(tmp_path, "qwen3_next"))
+    model = load(save_tiny_model(tmp_path, "qwen3_next"))
     with pytest.raises(ValueError, match=r"these have none: \[1\]"):
         attribute_layers(model, model.encode(RECORD), 3, layers=[1, 4], top_k=2)
 
@@ -370,7 +357,6 @@ SOURCES = [*range(ROWS)]
 
 
 def choose_setting(credits, *, spans=SPANS, layer_of=lambda _: 1):
-    """A choice among settings, of one layer unless this is told."""
     return choose(credits, layer_of=layer_of, spans=spans, sources=SOURCES)
 
 

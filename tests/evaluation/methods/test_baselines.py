@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.attribution.language_models.test_decoder import RECORD
 from tests.attribution.made_rows import made_row
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
+from tests.report.made_audit import place
 from transformers import AutoModelForCausalLM
 
 from attribeam.attribution.language_models import LanguageModel
@@ -248,11 +249,6 @@ TOWER = "The tower of Brigg opened in 1874."
 TOWERS = [Passage(text="the Tower opened, in 1874"), Passage(text="Brigg opened a tower")]
 
 
-def span_of(text):
-    start = TOWER.index(text)
-    return CharRange(start, start + len(text))
-
-
 def test_worked_example_scores_run_length_over_frequency():
     # runs of passage 0: "the tower" and "opened in 1874"; of passage 1: "tower" and "brigg opened";
     # "tower" and "opened" occur twice over all passages, all other words once
@@ -262,8 +258,8 @@ def test_worked_example_scores_run_length_over_frequency():
 
 def test_span_sums_its_own_words_only_and_a_title_is_matched_with_its_passage():
     matches = match_words(TOWER, TOWERS)
-    assert matches.passage_scores([span_of("tower of Brigg")]) == (1.0, 2.5)
-    assert matches.passage_scores([span_of("opened in 1874")]) == (7.5, 1.0)
+    assert matches.passage_scores([place("tower of Brigg", TOWER)]) == (1.0, 2.5)
+    assert matches.passage_scores([place("opened in 1874", TOWER)]) == (7.5, 1.0)
     matches = match_words("Brigg Point", [Passage(text="a cape", title="Brigg Point"), Passage(text="a bay")])
     assert matches.passage_scores([CharRange(0, 11)]) == (4.0, 0.0)
 
@@ -279,10 +275,10 @@ def naive_best_runs(words, texts):
     for number, text in enumerate(texts):
         for start, end in combinations(range(len(words) + 1), 2):
             size = end - start
-            for place in range(len(text) - size + 1):
-                if text[place : place + size] == words[start:end]:
+            for begin in range(len(text) - size + 1):
+                if text[begin : begin + size] == words[start:end]:
                     for index in range(start, end):
-                        here = place + index - start
+                        here = begin + index - start
                         length, first = best[index][number]
                         if (size, -here) > (length, -first):
                             best[index][number] = (size, here)

@@ -8,6 +8,7 @@ from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
 from tests.attribution.tiny_models import save_tiny_model
 from tests.evaluation.methods import naive_paper
 from tests.evaluation.methods.naive_paper import algorithm_1, augmented, document_columns, top_k
+from tests.report.made_audit import place
 from transformers import AutoModel
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
@@ -36,7 +37,7 @@ PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bel
 
 
 def labelled_span(*texts, gold=0, row=0):
-    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in texts)
+    spans = tuple(place(text, ANSWER) for text in texts)
     record = QARecord("r", "Who?", PASSAGES, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
 
@@ -111,9 +112,10 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(model):
     assert words.failed == []
 
 
-def test_method_that_hides_its_need_of_a_model_is_an_error():
+@pytest.mark.parametrize("name", [ATTN_UNION, "hss-avg"])
+def test_method_that_hides_its_need_of_a_model_is_an_error(name):
     with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
-        scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
+        scores(lab_methods(MethodSettings())[name], "Jon")
 
 
 # two unions: the first has six tokens of passage 0 and one of passage 1, the second one token of passage 2
@@ -137,7 +139,7 @@ PAPER_PASSAGES = (
     Passage(text="Bells ring."),
     Passage(text="Ada Thorne built it; a lamp was seen from twelve miles away."),
 )
-SPANS = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in ("Ada", "Jon dances", "Bells"))
+SPANS = tuple(place(text, ANSWER) for text in ("Ada", "Jon dances", "Bells"))
 SENTENCES = (CharRange(0, 25), CharRange(26, 37))
 
 

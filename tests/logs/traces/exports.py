@@ -28,12 +28,10 @@ _NANOSECONDS = 1_795_168_800_000_000_000
 
 
 def moment(second):
-    """A moment of the story, in ISO 8601."""
     return f"2026-11-20T10:00:0{second}+00:00"
 
 
 def write_lines(path, records):
-    """The records as JSON lines."""
     path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
     return str(path)
 
@@ -59,12 +57,10 @@ def parquet_of(records):
 
 
 def opened(content):
-    """What opens a file of this content."""
     return lambda: nullcontext(io.BytesIO(content))
 
 
 def imported(kind, *paths, output, options=None):
-    """The summary of an import, its rows, and its dead letters."""
     summary = import_exports(LOG_KINDS[kind], list(paths), output, options or TraceOptions())
     letters = letters_path(output)
     return summary, rows_of(output), rows_of(letters) if letters.exists() else []
@@ -82,7 +78,6 @@ def rows_of(path):
 
 
 def text_of(row):
-    """Question, passages and answer of a row."""
     return {name: row[name] for name in ROW}
 
 
@@ -96,7 +91,6 @@ def phoenix_span(span_id, parent, kind, second, **attributes):
 
 
 def phoenix_documents(prefix):
-    """Documents as flattened attributes."""
     found = {}
     for index, (passage_id, text) in enumerate(PASSAGES):
         place = f"{prefix}.{index}.document"
@@ -129,7 +123,6 @@ def langfuse():
 
 
 def langfuse_observation(one, parent, kind, second, given, gave, trace="trace-1"):
-    """A row of ``observations_v2``."""
     given, gave = (value if isinstance(value, str) else json.dumps(value) for value in (given, gave))
     start, end = (f"2026-11-20 10:00:0{moment}.000000" for moment in (second, second + 1))
     return {
@@ -155,7 +148,6 @@ def otlp(*, texts=True):
 
 
 def otlp_span(one, parent, operation, second, texts):
-    """A span of OTLP JSON."""
     names = {**texts, **({"gen_ai.operation.name": operation} if operation else {})}
     start, end = (str(_NANOSECONDS + moment * 10**9) for moment in (second, second + 1))
     return {
@@ -210,14 +202,12 @@ def langsmith_run(one, parent, kind, second, given, gave):
 
 
 def ragas():
-    """A single turn."""
     ids, texts = map(list, zip(*PASSAGES, strict=True))
     contexts = {"retrieved_contexts": texts, "retrieved_context_ids": ids}
     return [{"user_input": QUESTION, **contexts, "response": ANSWER, "reference": "Ada Thorne"}]
 
 
 def plain():
-    """A row with usual names."""
     documents = [{"id": one, "text": text} for one, text in PASSAGES]
     return [{"id": 7, "question": QUESTION, "contexts": documents, "answer": ANSWER, "model": MODEL}]
 

@@ -33,17 +33,14 @@ def retrieval(one, *documents, at=1, parent="root", role=Role.RETRIEVER, **more)
 
 
 def row(*spans, options=None):
-    """The row of a trace."""
     return row_of_trace("t", list(spans), options or TraceOptions(), no_texts, PathSet())
 
 
 def texts(found):
-    """The texts of its passages."""
     return [one.text for one in found.passages or ()]
 
 
 def chain_of(count, **more):
-    """Spans, each within the one before it."""
     return [
         Span("t", str(one), str(one - 1) if one else None, Role.CHAIN, started_at=one, **more) for one in range(count)
     ]
@@ -266,7 +263,6 @@ RAG = Span("t", "rag", "root", Role.CHAIN, started_at=1, ended_at=9, input="Who 
 
 
 def model(name, at, prompt, said, parent="root"):
-    """A model that was asked something, and its answer."""
     asked = [{"role": "system", "content": prompt}, {"role": "user", "content": "Who?"}]
     return Span("t", name, parent, Role.MODEL, started_at=at, ended_at=at, input=asked, output=said, model=name)
 

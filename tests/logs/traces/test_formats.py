@@ -366,13 +366,11 @@ PAIRS = [record for _, record in CASES if {"request", "response"} <= record.keys
 
 
 def row_of(record, **options):
-    """The row of a record as ``attribeam import responses`` reads it."""
     form = LOG_KINDS["responses"].format
     return form.row(record, TraceOptions(**options), PathSet())
 
 
 def check_story(row):
-    """The row is that of the story."""
     assert row.fault is None, str(row.fault)
     assert (row.question, row.answer) == (QUESTION, ANSWER)
     assert "\n".join(str(one.text) for one in row.passages or ()) == "\n".join(TEXTS)
@@ -668,7 +666,6 @@ def trace_genai(tracer):
 
 
 def console_lines(spans):
-    """What the console exporter of the SDK prints."""
     return [json.loads(one.to_json()) for one in spans]
 
 

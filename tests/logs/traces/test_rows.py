@@ -29,7 +29,6 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 
 def read(kind, content):
-    """The rows of a file, and what was seen."""
     rows = ExportRows(LOG_KINDS[kind], TraceOptions())
     return [placed.row for placed in rows.read([opened(content)])], rows.seen
 

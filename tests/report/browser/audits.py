@@ -138,7 +138,6 @@ def hostile_audit(folder):
 
 
 def crowded_audit(folder):
-    """A thousand answers."""
     ids = tuple(f"ferry-{row:04d}" for row in range(1000))
     return _with_pages(made_audit(folder / "made", record_ids=ids, rows_per_chunk=500), folder)
 
