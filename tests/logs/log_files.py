@@ -74,5 +74,4 @@ def write_jsonl(path, rows):
 
 
 def _surrogates(value):
-    assert isinstance(value, bytes)
     return value.decode("utf-8", errors="surrogateescape")

@@ -209,7 +209,6 @@ def test_carried_value_that_cannot_be_read_is_a_fault_of_its_row(tmp_path, kind,
     rows = [log_row(0), log_row(1, seen=value), log_row(2)]
     file = write_log(tmp_path / "log.parquet", rows, schema=LOG_SCHEMA.append(pa.field("seen", kind)))
     before, faulty, after = read(file, LogOptions(extra_columns=("seen",)))
-    assert isinstance(faulty, FaultyRow)
     assert (faulty.fault.reason, faulty.fault.column) == (reason, "seen")
     assert [type(one) for one in (before, after)] == [QARecord, QARecord]
 
@@ -264,7 +263,6 @@ def test_large_row_is_refused_unread_and_leaves_its_neighbours_untouched(tmp_pat
     finally:
         tracemalloc.stop()
     assert (before, after) == (clean[0], clean[2])
-    assert isinstance(refused, FaultyRow)
     assert refused.fault.reason is Reason.TEXT_TOO_LONG
     assert refused.record_id == (None if name == "record_id" else "row-1")
     assert len(str(refused.fault)) < 300

@@ -312,7 +312,6 @@ def test_full_disk_is_no_wrong_output(code, tmp_path, monkeypatch):
 def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(UsageError, match=f"process {holder.pid}"):
             _hold(OutputDirectory(tmp_path))

@@ -129,7 +129,6 @@ def test_an_answer_brings_its_spans_in_order_and_the_texts_of_its_log(tmp_path):
     assert [(one.answer.source, one.risk) for one in found] == [*wanted.items()]
     for one in found:
         assert [span.text for span in one.answer.spans] == ["leaves at noon", "40 cars"]
-        assert one.texts is not None
         assert one.texts.answer == made.records[0].answer
         assert one.extra_columns == (("team", "harbour"),)
 

@@ -225,7 +225,6 @@ def _bytes_cut(text, size):
 )
 def test_texts_of_one_length_that_end_inside_a_sentence_are_cut(texts, unit, length):
     found = cut_passages(sample_passages(texts))
-    assert found is not None
     assert (found.unit, found.length) == (unit, length)
     assert 0 < found.passages <= found.sampled == len(set(texts))
     assert "log whole passages" in str(found)

@@ -477,7 +477,6 @@ def replaced(value, path, by):
         return by
     if isinstance(value, dict):
         return {key: replaced(one, path[1:], by) if key == path[0] else one for key, one in value.items()}
-    assert isinstance(value, list)
     return [replaced(one, path[1:], by) if index == path[0] else one for index, one in enumerate(value)]
 
 
