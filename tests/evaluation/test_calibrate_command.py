@@ -2,9 +2,7 @@
 
 import csv
 import json
-from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -193,20 +191,6 @@ COLUMNS = (
 """What the page writes of each mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """Two audits of one log, the second with thresholds that were fitted to marks on the first."""
-
-    first: Path
-    verdict: Path
-    second: Path
-    summary: str
-
-    @property
-    def thresholds(self):
-        return load_verdict_model(self.verdict).thresholds
-
-
 def mill_log(path):
     """Four answers about each of twelve towns: two that the passages support, and two with something of their own."""
     rows = []
@@ -249,31 +233,22 @@ def save_csv(path, marks):
         writer.writerows(marks)
 
 
-@pytest.fixture(scope="module")
-def calibrated(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("mills")
-    log, marks, verdict = folder / "log.parquet", folder / "marks.csv", folder / "verdicts" / "ours"
-    first, second = folder / "audits" / "first", folder / "audits" / "second"
+def test_the_second_audit_judges_by_the_thresholds_that_were_fitted_to_marks_on_the_first(tmp_path):
+    log, marks, verdict = tmp_path / "log.parquet", tmp_path / "marks.csv", tmp_path / "verdicts" / "ours"
+    first, second = tmp_path / "audits" / "first", tmp_path / "audits" / "second"
     mill_log(log)
-    assert main(["audit", "--input", str(log), "--output", str(first), "--quiet", "--workers", "1"]) == 0
+    audit = ["audit", "--input", str(log), "--quiet", "--workers", "1", "--output"]
+    assert main([*audit, str(first)]) == 0
     riskiest = sorted(risks(first), key=lambda one: -risks(first)[one])[:24]
     save_csv(marks, page_marks(claims(first), frozenset(riskiest)))
     assert main(["calibrate", "--audit", str(first), "--marks", str(marks), "--output", str(verdict)]) == 0
-    with pytest.MonkeyPatch.context() as patch:
-        said = []
-        patch.setattr("attribeam.pipeline.console.print_lines", lambda *lines: said.extend(lines))
-        asked = ["--verdict", str(verdict), "--workers", "1"]
-        assert main(["audit", "--input", str(log), "--output", str(second), *asked]) == 0
-    return Calibrated(first, verdict, second, "\n".join(said))
-
-
-def test_the_second_audit_judges_by_the_fitted_thresholds(calibrated):
-    limits, old = calibrated.thresholds, load_verdict_model(BUNDLED_VERDICT).thresholds
+    assert main([*audit, str(second), "--verdict", str(verdict)]) == 0
+    limits, old = (load_verdict_model(one).thresholds for one in (verdict, BUNDLED_VERDICT))
     assert limits.balanced != old.balanced
-    assert risks(calibrated.second) == risks(calibrated.first)
-    flagged = {row["record_id"] for row in claims(calibrated.second) if row["support"] == "unsupported"}
-    assert 0 < len(flagged) < len(risks(calibrated.second))
-    for row in claims(calibrated.second):
+    assert risks(second) == risks(first)
+    flagged = {row["record_id"] for row in claims(second) if row["support"] == "unsupported"}
+    assert 0 < len(flagged) < len(risks(second))
+    for row in claims(second):
         risk, score = row["answer_risk"], row["support_score"]
         expected = "supported" if score >= limits.supported else "weak"
         assert row["support"] == ("unsupported" if score < limits.balanced else expected)

@@ -37,13 +37,10 @@ def _one_sample_row(monkeypatch):
     monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
 
 
-@pytest.fixture(scope="module")
-def few_rows(tmp_path_factory):
-    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
-
-
 @pytest.fixture
-def check(few_rows):
+def check(tmp_path_factory):
+    few_rows = write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
+
     def run(model, *options):
         rows = ("--data", str(few_rows), "--log-format", "jsonl")
         return main(["models", "check", "--model", str(model), "--device", "cpu", *rows, *options])

@@ -190,21 +190,11 @@ def test_without_its_log_the_spans_are_shown_and_what_is_missing_is_said(tmp_pat
 IDS = ["trace-8f3a-001", "trace-8f3a-002", "trace-77c0-001", "0451"]
 
 
-@pytest.fixture(scope="module")
-def audit(tmp_path_factory):
-    """Four ids, and that of the dead letter."""
-    return made_audit(tmp_path_factory.mktemp("ids"), record_ids=IDS).opened
-
-
-@pytest.mark.parametrize(
-    ("wanted", "nearest"),
-    [
-        ("trace-8f3a-0O1", "trace-8f3a-001"), ("race-77c0-001", "trace-77c0-001"), ("451", "0451"),
-        ("ferry-bed", "ferry-bad"),
-    ],
-)  # fmt: skip
-def test_one_slip_finds_the_id_that_was_meant(audit, wanted, nearest):
-    assert nearest_ids(audit, wanted)[0] == nearest
+def test_one_slip_finds_the_id_that_was_meant(tmp_path):
+    audit = made_audit(tmp_path, record_ids=IDS).opened
+    wanted = ["trace-8f3a-0O1", "race-77c0-001", "451", "ferry-bed"]
+    found = [nearest_ids(audit, one)[0] for one in wanted]
+    assert found == ["trace-8f3a-001", "trace-77c0-001", "0451", "ferry-bad"]
 
 
 def test_an_id_without_its_zeros_finds_the_one_with_the_same_number_first(tmp_path):

@@ -461,13 +461,10 @@ def _few_settings(monkeypatch):
     monkeypatch.setattr(layer_sweep, "ISOLATION_TAUS", (2.0, math.inf))
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
-
-
 @pytest.fixture
-def run_sweep(rows):
+def run_sweep(tmp_path_factory):
+    rows = write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
+
     def run(model, *options):
         log = ("--data", str(rows), "--log-format", "jsonl", "--threads", "1")
         return main(["models", "check", "--model", str(model), "--device", "cpu", *log, "--sweep-layers", *options])

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ from attribeam.attribution.methods.method import (
 )
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
-from attribeam.attribution.rows import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
 from attribeam.evaluation.methods import LabelledContext, lab_methods
@@ -143,14 +142,8 @@ SPANS = tuple(place(text, ANSWER) for text in ("Ada", "Jon dances", "Bells"))
 SENTENCES = (CharRange(0, 25), CharRange(26, 37))
 
 
-@dataclass(frozen=True)
-class Inside:
-    """One row through transformers' own eager model: S, attention among response tokens, states of layer 2."""
-
-    encoded: EncodedRow
-    similarity: np.ndarray
-    among_response: np.ndarray
-    states: np.ndarray
+# one row through transformers' own eager model: S, attention among response tokens, states of layer 2
+Inside = namedtuple("Inside", ["encoded", "similarity", "among_response", "states"])
 
 
 @pytest.fixture(scope="module", params=["llama", "bert", "modernbert"])

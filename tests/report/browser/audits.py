@@ -1,14 +1,13 @@
 """Audits whose pages the browser opens; texts of our own."""
 
 import json
-from dataclasses import dataclass, replace
+from collections import namedtuple
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.report.made_audit import (
-    MadeAudit,
     made_audit,
     no_claim,
     place,
@@ -44,13 +43,7 @@ RTL_ANSWER = "تغادر العبّارة عند الظهر."
 RTL_PASSAGE = "العبّارة إلى الجزيرة تغادر عند الظهر كل يوم."
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedAudit:
-    """The page of an audit, the audit, and the same page made without the log."""
-
-    page: Path
-    audit: MadeAudit
-    page_without_log: Path
+LoggedAudit = namedtuple("LoggedAudit", ["page", "audit", "page_without_log"])
 
 
 def harbour_audit(folder):
