@@ -111,10 +111,11 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(model):
     assert words.failed == []
 
 
-@pytest.mark.parametrize("name", [ATTN_UNION, "hss-avg"])
-def test_method_that_hides_its_need_of_a_model_is_an_error(name):
+def test_method_that_hides_its_need_of_a_model_is_an_error():
     with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
-        scores(lab_methods(MethodSettings())[name], "Jon")
+        scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
+    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
+        AnswerContext(RECORD, (), LoadedModels()).once(hidden_similarity)
 
 
 # two unions: the first has six tokens of passage 0 and one of passage 1, the second one token of passage 2
