@@ -1,10 +1,6 @@
 """Packages with pretrained models: found without running their code, read only if their files are the known ones."""
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +16,7 @@ DIGESTS = {
 }
 
 
-def checked_package(name: str, digest: str | None = None) -> Path:
+def checked_package(name, digest=None):
     """The folder of a package whose files are those that were reviewed; skips the test if it is not installed.
 
     Fails the test if a file differs, is missing or was added.
@@ -34,7 +30,7 @@ def checked_package(name: str, digest: str | None = None) -> Path:
     return folder
 
 
-def files_digest(folder: Path) -> str:
+def files_digest(folder):
     """SHA-256 over the names and contents of all files but compiled modules, in hex."""
     digest = hashlib.sha256()
     for file in _files(folder):
@@ -43,5 +39,5 @@ def files_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder):
     return (one for one in sorted(folder.rglob("*")) if one.is_file() and "__pycache__" not in one.parts)

@@ -1,7 +1,5 @@
 """What pip installs and what Beam ships: the wheel and the source distribution, away from the checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

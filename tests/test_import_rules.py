@@ -1,13 +1,19 @@
-"""Which room may import which, read from the import statements."""
+"""Which room may import which, read from the import statements, and no pattern backtracks, whoever wrote a text."""
 
 import ast
+import importlib
+import pkgutil
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+import attribeam
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "attribeam"
@@ -54,7 +60,6 @@ def _files(room):
 
 
 def _rooms_of(path):
-    """The rooms that a file imports from."""
     parts = [name.split(".") for name in _imports(path)]
     return {part[1] for part in parts if part[0] == "attribeam" and len(part) > 1}
 
@@ -201,3 +206,66 @@ def test_one_row_passes_few_modules():
     code = f"{FIRST_ROW}\nimport sys; print(sum(name.split('.')[0] == 'attribeam' for name in sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert 50 < int(run.stdout) <= 80
+
+
+SEARCHED = ("schemas", "logs", "attribution", "transforms", "report", "pipeline")
+UNITS = (
+    *"-_=*#|:;,.'\"()[]{}<>/\\a1é中 \t\n\u00a0",
+    *("- ", "| ", "|-", "* ", "a ", "a-", "a.", "a'", "1 ", "1,", "1.", "1-", "1:", "[1", "[1]", "(a", "a,", "A "),
+    *("the ", "and ", "one ", "two hundred ", "passage ", "first ", "no ", "not a ", "it ", "is ", "a@", "a@b.", "+1 "),
+)
+REPEATS = 60
+SECONDS = 60
+"""Far more than any pattern needs; one that backtracks exponentially would take years."""
+
+
+def _modules():
+    for room in SEARCHED:
+        package = importlib.import_module(f"attribeam.{room}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__"):
+                yield found.name
+
+
+def _patterns():
+    """All patterns of modules by their names, the same pattern once."""
+    assert attribeam.__version__
+    found = {}
+    for module in _modules():
+        for name, value in vars(importlib.import_module(module)).items():
+            for place, one in enumerate(value if isinstance(value, list | tuple) else [value]):
+                if hasattr(one, "finditer") and isinstance(getattr(one, "pattern", None), str):
+                    found.setdefault(one, f"{module}.{name}[{place}]")
+    return {name: pattern for pattern, name in found.items()}
+
+
+@contextmanager
+def _ends_in_time(what):
+    def give_up(_, __):
+        raise TimeoutError(f"{what} backtracks without end")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _texts():
+    """One thing over and over, then with something else now and then: a pattern that needs much text must try, too."""
+    for unit in UNITS:
+        yield from (unit * REPEATS + tail for tail in ("", "!", "x"))
+        yield (unit * REPEATS + " x\n") * 10
+
+
+def test_no_pattern_backtracks_without_end():
+    patterns = _patterns()
+    assert len(patterns) > 60
+    texts = [*_texts()]
+    for name, pattern in patterns.items():
+        with _ends_in_time(name):
+            for text in texts:
+                for _ in pattern.finditer(text):
+                    pass

@@ -3,12 +3,9 @@
 It is copied to where workers of a cluster find it, so it imports nothing of the tests.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +24,10 @@ class Deadly:
 
     needs = frozenset[Any]()
 
-    def __init__(self, options: object) -> None:
+    def __init__(self, options):
         pass
 
-    def span_results(self, context: Any) -> Sequence[SpanResult]:
+    def span_results(self, context):
         if FATAL_WORD in context.record.answer:
             os.kill(os.getpid(), signal.SIGKILL)
         if HELD_WORD in context.record.answer:
@@ -38,7 +35,7 @@ class Deadly:
         return [SpanResult((0.0,) * len(context.record.passages), ()) for _ in context.spans]
 
 
-def _wait_for_wind(harbour: Path) -> None:
+def _wait_for_wind(harbour):
     (harbour / f"{os.getpid()}.held").touch()
     while not (harbour / "wind").exists():
         time.sleep(_TICK_SECONDS)

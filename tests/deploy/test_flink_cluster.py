@@ -1,7 +1,5 @@
 """Audits on a real Flink cluster whose workers have attribeam's dependencies, but not attribeam: every job ships it."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil
@@ -71,7 +69,6 @@ class Harbour:
         assert_done(self.start(command))
 
     def held_worker(self):
-        """The process that holds a row; waits for it."""
         return int(waited_for(lambda: next(self.folder.glob("*.held"), None)).stem)
 
     def let_go(self):
@@ -138,7 +135,6 @@ def assert_done(audit):
 
 
 def waited_for(found):
-    """What ``found`` gives, once it is something."""
     deadline = time.monotonic() + SECONDS
     while not (something := found()):
         assert time.monotonic() < deadline, "it did not happen"
@@ -147,7 +143,6 @@ def waited_for(found):
 
 
 def plain_log(folder, answers):
-    """Faultless rows but for some answers."""
     rows = [log_row(number) for number in range(ROWS)]
     for number, answer in answers.items():
         rows[number]["answer"] = answer

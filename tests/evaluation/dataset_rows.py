@@ -1,13 +1,9 @@
 """Rows in the formats of the data sets, files of them, and logs with labels, written for these tests."""
 
-from __future__ import annotations
-
 import json
 import lzma
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -21,20 +17,20 @@ from attribeam.schemas.qa_record import labelled_log_schema
 JsonRow = Mapping[str, object]
 
 
-def quotesum_row(summary: str, *, row_id: str = "q_0", **fields: str) -> dict[str, object]:
+def quotesum_row(summary, *, row_id="q_0", **fields):
     """A row with two sources unless ``fields`` override them."""
-    row: dict[str, object] = {"qid": "q", "unique_id": row_id, "question": "Who keeps the lamp?", "summary": summary}
+    row = {"qid": "q", "unique_id": row_id, "question": "Who keeps the lamp?", "summary": summary}
     row |= {f"{name}{number}": "" for name in ("title", "source") for number in range(1, 9)}
     row |= {"title1": "Brigg Point", "source1": "Its lamp is kept by Ada Thorne since 1874."}
     row |= {"title2": "Skell Rock", "source2": "A bell buoy lies off the rock, tended by Jon Reed."}
     return row | fields
 
 
-def veri_gran_row(summary: str, passages: Sequence[str]) -> dict[str, object]:
+def veri_gran_row(summary, passages):
     return {"question": "what is on the rock", "summary": summary, "chunk": summary, "passages": list(passages)}
 
 
-def lfqa_row(response: str, documents: Sequence[str], highlights: Sequence[tuple[str, int, str]]) -> dict[str, object]:
+def lfqa_row(response, documents, highlights):
     """``highlights`` are (sentence of the response, document, text of the document)."""
     return {
         "unique_id": "a",
@@ -53,7 +49,7 @@ def lfqa_row(response: str, documents: Sequence[str], highlights: Sequence[tuple
     }
 
 
-def write_rows(path: Path, rows: Sequence[JsonRow]) -> Path:
+def write_rows(path, rows):
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     path.write_bytes(lzma.compress(text.encode()) if path.suffix == ".xz" else text.encode())
     return path
@@ -66,22 +62,20 @@ DOCUMENTS = (
 )
 
 
-def alce_row(output: str, documents: Sequence[Mapping[str, object]] = DOCUMENTS) -> dict[str, object]:
+def alce_row(output, documents=DOCUMENTS):
     return {"question": "What guards the coast?", "answer": "A lamp.", "docs": list(documents), "output": output}
 
 
-def write_alce(path: Path, rows: Sequence[Mapping[str, object]], *, in_data: bool = True) -> Path:
+def write_alce(path, rows, *, in_data=True):
     path.write_text(json.dumps({"args": {}, "data": list(rows)} if in_data else list(rows)), encoding="utf-8")
     return path
 
 
-def ragtruth_source(source_id: str, source_info: object, *, task: str = "QA") -> dict[str, object]:
+def ragtruth_source(source_id, source_info, *, task="QA"):
     return {"source_id": source_id, "task_type": task, "source": "own", "source_info": source_info, "prompt": "..."}
 
 
-def ragtruth_response(
-    row_id: str, source_id: str, response: str, marked: Mapping[str, str] | None = None, *, split: str = "test"
-) -> dict[str, object]:
+def ragtruth_response(row_id, source_id, response, marked=None, *, split="test"):
     """``marked`` gives texts of the response and their label types."""
     labels = [
         {"start": response.index(text), "end": response.index(text) + len(text), "text": text, "label_type": kind}
@@ -91,39 +85,37 @@ def ragtruth_response(
     return {**fields, "labels": labels, "response": response}
 
 
-def write_ragtruth(
-    directory: Path, sources: Sequence[Mapping[str, object]], responses: Sequence[Mapping[str, object]]
-) -> Path:
+def write_ragtruth(directory, sources, responses):
     directory.mkdir(parents=True, exist_ok=True)
     write_rows(directory / "source_info.jsonl", sources)
     write_rows(directory / "response.jsonl", responses)
     return directory
 
 
-def mtrag_row(answer: str, *grades: str, model: str = "tiny", **fields: object) -> dict[str, object]:
+def mtrag_row(answer, *grades, model="tiny", **fields):
     """A row of one conversation of three turns and one passage unless ``fields`` override them."""
     turns = [("user", "What guards the coast?"), ("agent", "A lamp."), ("user", "Who lit it?")]
-    row: dict[str, object] = {"id": f"c|{model}", "model": model, "answer": answer, "faithfulness": list(grades)}
+    row = {"id": f"c|{model}", "model": model, "answer": answer, "faithfulness": list(grades)}
     row["conversation"] = [{"speaker": speaker, "text": text} for speaker, text in turns]
     row["passages"] = [{"passage_id": "p", "title": "Brigg Point", "text": "Ada Thorne lit the lamp in 1874."}]
     return row | fields
 
 
-def summedits_row(summary: str, *edits: str, row_id: str = "a", **fields: object) -> dict[str, object]:
+def summedits_row(summary, *edits, row_id="a", **fields):
     """A summary of one document; consistent without edits."""
     document = "Ada Thorne lit the lamp at Brigg Point in 1874."
     row = {"id": row_id, "doc": document, "summary": summary, "label": int(not edits), "edit_types": list(edits)}
     return row | fields
 
 
-def bump_row(number: int, edited: str, kind: str = "Intrinsic Entity Error", **fields: object) -> dict[str, object]:
+def bump_row(number, edited, kind="Intrinsic Entity Error", **fields):
     """One edit of the same reference summary of the same article."""
     article, reference = "Ada Thorne lit the lamp in 1874. Jon Reed tends the bell.", "Ada Thorne lit the lamp."
     row = {"id": number, "article": article, "reference_summary": reference, "edited_summary": edited}
     return row | {"error_type": kind} | fields
 
 
-def clapnq_row(*answers: tuple[str, Sequence[str]], **fields: object) -> dict[str, object]:
+def clapnq_row(*answers, **fields):
     """``answers`` are pairs of an answer and the sentences that its author chose."""
     sentences = ["Ada Thorne lit the lamp .", "A bell buoy lies off the rock .", "Jon Reed tends it ."]
     passage = {"title": "Brigg Point", "text": " ".join(sentences), "sentences": sentences}
@@ -131,19 +123,16 @@ def clapnq_row(*answers: tuple[str, Sequence[str]], **fields: object) -> dict[st
     return {"id": "7", "input": "Who lit the lamp?", "passages": [passage], "output": output} | fields
 
 
-def write_log_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """A log with these rows in the schema of labelled logs; missing columns are null."""
+def write_log_rows(path, rows):
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=labelled_log_schema()), path)
     return path
 
 
-def evaluate(*arguments: object) -> int:
-    """Run ``attribeam evaluate`` with these arguments; returns the exit code."""
+def evaluate(*arguments):
     return main(["evaluate", *map(str, arguments)])
 
 
-def write_own_rows(path: Path, count: int) -> Path:
-    """Write ``count`` rows as JSONL to ``path``, which is returned."""
+def write_own_rows(path, count):
     lines = LABELLED_ROWS.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join(lines[:count]), encoding="utf-8")
     return path
@@ -177,8 +166,7 @@ ALCE = [alce_row("Ada Thorne lit the lamp in 1874 [1]. A bell buoy lies off the 
 _LOADED_ONCE = staticmethod(cache(AnswerParser.from_pretrained))
 
 
-def write_english(root: Path) -> Path:
-    """QuoteSum, VERI-GRAN and LFQA."""
+def write_english(root):
     for folder, name, rows in (("quotesum", "dev.jsonl", QUOTESUM), ("veri_gran", "dev.jsonl", VERI_GRAN)):
         (root / folder).mkdir(parents=True)
         write_rows(root / folder / name, rows)
@@ -187,7 +175,7 @@ def write_english(root: Path) -> Path:
     return root
 
 
-def write_all(root: Path) -> Path:
+def write_all(root):
     """Every data set of the layout except logs."""
     write_english(root)
     for folder in ("alce", "chinese"):
@@ -205,13 +193,11 @@ def write_all(root: Path) -> Path:
     return root
 
 
-def suite(data: Path, output: Path, *options: object) -> int:
-    """Run ``attribeam evaluate --suite paper`` with few resamples; returns the exit code."""
+def suite(data, output, *options):
     given = ["--suite", "paper", "--data", data, "--output", output, "--bootstrap-draws", 40, "--device", "cpu"]
     with patch.object(AnswerParser, "from_pretrained", _LOADED_ONCE):
         return evaluate(*given, *options)
 
 
-def results_of(output: Path) -> Any:
-    """The figures of a run."""
+def results_of(output):
     return json.loads((output / "results.json").read_text())

@@ -37,13 +37,10 @@ def _one_sample_row(monkeypatch):
     monkeypatch.setattr(model_description, "_MOST_ROWS", 1)
 
 
-@pytest.fixture(scope="module")
-def few_rows(tmp_path_factory):
-    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
-
-
 @pytest.fixture
-def check(few_rows):
+def check(tmp_path_factory):
+    few_rows = write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 3)
+
     def run(model, *options):
         rows = ("--data", str(few_rows), "--log-format", "jsonl")
         return main(["models", "check", "--model", str(model), "--device", "cpu", *rows, *options])
@@ -68,10 +65,8 @@ def test_model_that_can_serve_is_described_measured_and_tried(check, tmp_path, c
     assert len(shares) == 3
     assert sum(shares) in (99, 100, 101)
     assert lines["quality"].endswith("labelled spans of 3 rows whose passage is found")
-    assert [line.split()[0] for line in printed.splitlines() if line.startswith(("attn-", "hss-", "words"))] == [
-        *CANDIDATES,
-        "words",
-    ]
+    methods = [line.split()[0] for line in printed.splitlines() if line.startswith(("attn-", "hss-", "words"))]
+    assert methods == [*CANDIDATES, "words"]
     assert printed.splitlines()[-1].startswith(f"{tmp_path} runs, but does not serve at layer 2")
 
 
@@ -141,11 +136,12 @@ def test_example_that_fails_means_that_the_model_cannot_serve():
 def quality_of(*, default, other, words):
     """Of methods that are right with the first so many hundredths of 100 rows with one span each."""
     credits = {CANDIDATES[0]: default, "hss-union": other, "words": words}
-    tallies = [
-        MethodTally(name, [float(row < 100 * share) for row in range(100)], [1] * 100)
-        for name, share in credits.items()
-    ]
+    right = {name: [float(row < 100 * share) for row in range(100)] for name, share in credits.items()}
+    tallies = [MethodTally(name, own, [1] * 100) for name, own in right.items()]
     return quality_of_tallies(tallies, chance=30.0, layer=4, hidden_layer=3)
+
+
+NOT_SERVING = "m runs, but does not serve at layer 4: its best method, hss-union,"
 
 
 @pytest.mark.parametrize(
@@ -153,23 +149,13 @@ def quality_of(*, default, other, words):
     [
         ((0.9, 0.9, 0.8), "m can serve: attn-union-dep at layer 4 finds 90 %."),
         ((0.89, 0.9, 0.8), "m can serve: attn-union-dep at layer 4 finds 89 %."),
-        (
-            (0.2, 0.84, 0.8),
-            f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the passages, words 80 %. "
-            "Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %.",
-        ),
-        (
-            (0.5, 0.6, 0.9),  # fewer than shared words
-            "m runs, but does not serve at layer 4: its best method, hss-union, finds 60 % of the passages, words "
-            "90 %, which needs no model.",
-        ),
-        (
-            (0.3, 0.33, 0.3),  # not shown to beat chance
-            "m runs, but does not serve at layer 4: its best method, hss-union, finds 33 % of the passages, words "
-            "30 %, chance 30 %.",
-        ),
+        ((0.2, 0.84, 0.8), f"m can serve with --method {HIDDEN_UNION} --hidden-layer 3, which finds 84 % of the "
+            "passages, words 80 %. Its attention at layer 4 does not: attn-union-dep, the audit's default, finds 20 %"),
+        # fewer than shared words, and not shown to beat chance
+        ((0.5, 0.6, 0.9), f"{NOT_SERVING} finds 60 % of the passages, words 90 %, which needs no model."),
+        ((0.3, 0.33, 0.3), f"{NOT_SERVING} finds 33 % of the passages, words 30 %, chance 30 %."),
     ],
-)
+)  # fmt: skip
 def test_a_model_serves_by_the_method_that_beats_chance_and_words(shares, said):
     default, other, words = shares
     quality = quality_of(default=default, other=other, words=words)

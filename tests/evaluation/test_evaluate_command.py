@@ -141,10 +141,8 @@ OTHERS = "passages, citations, faithfulness"
         ("log cut.parquet --method words", "cut.parquet' should be readable Parquet, but its footer is not"),
         ("log raw.parquet --method words", "raw.parquet' should be a Parquet file"),
         ("log log.parquet", "no_gold_passage; if its labels are of another kind, name it with --measure"),
-        (
-            "log log.parquet --method words --language-model-dtype bfloat16",
-            "--language-model-dtype is for cci and --measure faithfulness, none of which",
-        ),
+        ("log log.parquet --method words --language-model-dtype bfloat16",
+            "--language-model-dtype is for cci and --measure faithfulness, none of which"),
         ("ragtruth ragtruth --measure passages", "--measure of ragtruth should be one of support, was: passages"),
         ("ragtruth ragtruth --cost", "--cost applies to --measure passages, not to support; leave it out"),
         ("ragtruth ragtruth --nli-model any", "--nli-model applies to --measure citations, not to support"),
@@ -250,13 +248,8 @@ def figures_of(output, dataset, measure):
 def test_every_data_set_has_its_measures_in_json_and_tables(finished):
     assert {path.name for path in finished.iterdir()} == {"tables.md", "results.json"}
     steps = [(one["dataset"], one["measure"]) for one in results_of(finished)["results"]]
-    assert steps == [
-        ("quotesum dev", "passages"),
-        ("quotesum dev", "sensitivity"),
-        ("veri_gran dev", "passages"),
-        ("veri_gran dev", "sensitivity"),
-        ("lfqa dev", "passages"),
-    ]
+    both = [(name, measure) for name in ("quotesum dev", "veri_gran dev") for measure in ("passages", "sensitivity")]
+    assert steps == [*both, ("lfqa dev", "passages")]
     text = (finished / "tables.md").read_text()
     for dataset, measure in steps:
         assert f"\n## {dataset}: {measure}\n" in text

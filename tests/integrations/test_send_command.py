@@ -1,23 +1,71 @@
-"""``attribeam send``: which scores go out, once each, and what is said of those that do not."""
-
-from __future__ import annotations
+"""``attribeam send``, of an audit of three answers: which scores go out, once each, and what is said of the others."""
 
 import base64
 import json
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import ClassVar
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from uuid import UUID
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from tests.integrations.sendable_audit import RETRIEVER, SPANS, TRACES, loopback_server, sendable_audit
-from tests.report.made_audit import made_audit
+from tests.report.made_audit import made_audit, no_claim, told_spans
 
 from attribeam.integrations import send_command
 from attribeam.integrations.send_command import OpenTelemetry, Score, answer_scores
+from attribeam.logs.traces.trace_log import log_schema
 from attribeam.pipeline.command_line import main
 from attribeam.report.audit_directory import AuditDirectory
+from attribeam.schemas import AnswerKind, ClaimKind
 from attribeam.schemas.errors import ExitCode
+
+TRACES = ("5b8efff798038103d269b633813fc60c", "5b8efff798038103d269b633813fc60d", None)
+SPANS = ("eee19b7ec3c1b174", "eee19b7ec3c1b175", None)
+RETRIEVER = "eee19b7ec3c1b176"
+
+
+def sendable_audit(folder):
+    """An answer of two claims, of which one is unsupported; a refusal; and an answer without ids."""
+    quoted, other_value = told_spans()
+    refusal = no_claim(ClaimKind.REFUSAL, answer_kind=AnswerKind.REFUSAL, passage_scores=(0.0, 0.0), evidence=())
+    spans = {0: tuple(replace(one, answer_risk=0.875) for one in (quoted, other_value)), 1: (refusal,)}
+    fields = [one for one in log_schema(of_traces=True) if one.name in ("trace_id", "span_id", "retrievals")]
+    return made_audit(folder, spans=spans, change=_with_ids, extra_fields=fields).root
+
+
+def _with_ids(record):
+    row = record.source.source_row
+    places = [{"span_id": RETRIEVER, "position": 1 - index, "passage_index": index} for index in (0, 1)]
+    ids = (("trace_id", TRACES[row]), ("span_id", SPANS[row]), ("retrievals", places if row == 0 else []))
+    return replace(record, extra_columns=ids)
+
+
+@contextmanager
+def loopback_server(answer):
+    """A server's address; ``answer`` gets path, body and the header Authorization, and gives status and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, content = answer(self.path, body, self.headers.get("Authorization", ""))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class RefusedError(Exception):
@@ -28,11 +76,15 @@ class RefusedError(Exception):
         self.status_code = status_code
 
 
+def refusing(error):
+    raise error
+
+
 class Store:
     """Keeps scores by their ids; ``refuse`` may raise."""
 
-    address_variables: ClassVar[tuple[str, ...]] = ("STORE_URL",)
-    needs_span: ClassVar[bool] = False
+    address_variables = ("STORE_URL",)
+    needs_span = False
 
     def __init__(self, refuse=lambda _: None):
         self.kept = {}
@@ -89,7 +141,7 @@ def test_texts_go_out_only_when_they_are_asked_for(audit, store):
     assert explanations == ["unsupported: 40 cars (other value — evidence says: twelve)"]
 
 
-def test_sending_twice_leaves_one(audit, store, capsys):
+def test_sending_twice_leaves_one_and_another_address_gets_the_scores_too(audit, store, capsys, monkeypatch):
     assert send(audit) == ExitCode.DONE
     first, requests = dict(store.kept), list(store.requests)
     assert capsys.readouterr().out == "3 answers: 2 sent to otel, 1 without ids\n"
@@ -98,13 +150,9 @@ def test_sending_twice_leaves_one(audit, store, capsys):
     (audit / "sent.txt").unlink()
     assert send(audit) == ExitCode.DONE
     assert (store.kept, store.requests) == (first, requests * 2)
-
-
-def test_another_address_gets_the_scores_too(audit, store, monkeypatch):
-    assert send(audit) == ExitCode.DONE
     monkeypatch.setenv("STORE_URL", "http://elsewhere")
     assert send(audit) == ExitCode.DONE
-    assert store.requests == [6, 6]
+    assert store.requests == [6, 6, 6]
 
 
 def test_dry_run_counts_and_sends_nothing(audit, store, capsys):
@@ -117,11 +165,7 @@ def test_dry_run_counts_and_sends_nothing(audit, store, capsys):
 
 
 def test_refused_answer_is_named_and_kept_and_the_others_are_sent(audit, store, capsys):
-    def refuse(score):
-        if score.trace_id == TRACES[0]:
-            raise RefusedError(404)
-
-    store.refuse = refuse
+    store.refuse = lambda score: refusing(RefusedError(404)) if score.trace_id == TRACES[0] else None
     assert send(audit) == ExitCode.FAILED
     assert {one.trace_id for one in store.kept.values()} == {TRACES[1]}
     out, said = capsys.readouterr()
@@ -138,12 +182,7 @@ def test_refused_answer_is_named_and_kept_and_the_others_are_sent(audit, store, 
 @pytest.mark.parametrize("error", [RefusedError(503), RefusedError(429), ConnectionError("reset")])
 def test_faults_that_pass_are_tried_again(error, audit, store):
     faults = iter([error, error])
-
-    def refuse(_):
-        for fault in faults:
-            raise fault
-
-    store.refuse = refuse
+    store.refuse = lambda _: [refusing(fault) for fault in faults]
     assert send(audit) == ExitCode.DONE
     assert len(store.requests) == 3
 
@@ -152,11 +191,8 @@ def test_faults_that_pass_are_tried_again(error, audit, store):
     ("error", "tries"), [(ConnectionError("http://ada:pw@host is down"), 4), (RefusedError(401), 1)]
 )
 def test_store_that_takes_nothing_ends_the_command(error, tries, audit, store, monkeypatch, capsys):
-    def refuse(_):
-        raise error
-
     monkeypatch.setattr(send_command, "BATCH_ANSWERS", 1)
-    store.refuse = refuse
+    store.refuse = lambda _: refusing(error)
     assert send(audit) == ExitCode.FAILED
     assert len(store.requests) == tries
     said = capsys.readouterr().err
@@ -166,11 +202,7 @@ def test_store_that_takes_nothing_ends_the_command(error, tries, audit, store, m
 
 def test_keys_stay_out_of_messages_and_files(audit, store, monkeypatch, capsys):
     monkeypatch.setenv("STORE_SECRET_KEY", "sk-hush")
-
-    def refuse(_):
-        raise RefusedError(400, "header Bearer sk-hush is none")
-
-    store.refuse = refuse
+    store.refuse = lambda _: refusing(RefusedError(400, "header Bearer sk-hush is none"))
     assert send(audit) == ExitCode.FAILED
     written = [path.read_bytes() for path in audit.rglob("*") if path.is_file()]
     assert "sk-hush" not in "".join(capsys.readouterr())
@@ -194,10 +226,8 @@ def test_texts_of_an_audit_without_texts_are_refused(audit, store, capsys):
 
 
 def test_missing_client_names_the_extra(audit, monkeypatch, capsys):
-    def missing():
-        raise ModuleNotFoundError("no", name="mlflow")
-
-    monkeypatch.setitem(send_command.TARGETS, "mlflow", missing)
+    missing = ModuleNotFoundError("no", name="mlflow")
+    monkeypatch.setitem(send_command.TARGETS, "mlflow", lambda: refusing(missing))
     assert main(["send", str(audit), "--to", "mlflow"]) == ExitCode.BAD_USAGE
     assert "pip install 'attribeam[mlflow]'" in capsys.readouterr().err
 
@@ -223,11 +253,8 @@ def test_opentelemetry_gets_evaluation_results_in_the_context_of_their_spans(aud
     spans = [(one.trace_id.hex(), one.span_id.hex()) for one in scope.log_records]
     assert spans == [(TRACES[0], SPANS[0])] * 3 + [(TRACES[0], RETRIEVER)] * 2 + [(TRACES[1], SPANS[1])]
     found = [{one.key: one.value for one in record.attributes} for record in scope.log_records]
-    own = {
-        name.removeprefix("gen_ai.evaluation."): one.string_value or one.double_value
-        for name, one in found[0].items()
-        if name != "attribeam.score.id"
-    }
+    own = {name.removeprefix("gen_ai.evaluation."): one.string_value for name, one in found[0].items()}
+    del own["attribeam.score.id"]
     text = "unsupported: characters 37 to 44 (other value)"
     assert own == {"name": "attribeam_verdict", "score.label": "unsupported", "explanation": text}
     assert found[1]["gen_ai.evaluation.score.value"].double_value == 0.875

@@ -1,7 +1,5 @@
 """Every fault that a row of a log can have: what is changed, and the stage, reason and column of its dead letter."""
 
-from __future__ import annotations
-
 from tests.logs.log_files import BROKEN_TEXT
 
 from attribeam.logs.rows import MOST_ITEMS
@@ -9,7 +7,7 @@ from attribeam.schemas import Reason, Stage
 
 LONGEST = 200
 BLANK = [{"text": ""}, {"text": " \n"}]
-FAULTS: dict[str, tuple[dict[str, object], Stage, Reason, str]] = {
+FAULTS = {
     "null id": ({"record_id": None}, Stage.VALIDATE, Reason.MISSING_VALUE, "record_id"),
     "empty id": ({"record_id": ""}, Stage.VALIDATE, Reason.MISSING_VALUE, "record_id"),
     "broken id": ({"record_id": BROKEN_TEXT}, Stage.READ, Reason.INVALID_UTF8, "record_id"),

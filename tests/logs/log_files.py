@@ -1,10 +1,6 @@
 """Small QA logs for tests: rows as Python values, with the types of the documented input format."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,8 +16,7 @@ LOG_SCHEMA = pa.schema(
 BROKEN_TEXT = b"caf\xe9 \xff"
 
 
-def log_row(number: int, **changes: object) -> dict[str, object]:
-    """A faultless row; ``changes`` replace its values."""
+def log_row(number, **changes):
     passages = [
         {"passage_id": f"p{number}", "title": "Brigg Point", "text": f"Ada Thorne lit lamp {number} in 1874."},
         {"passage_id": None, "title": None, "text": "The keeper lived in the tower."},
@@ -35,9 +30,7 @@ def log_row(number: int, **changes: object) -> dict[str, object]:
     return {**row, **changes}
 
 
-def write_log(
-    path: Path, rows: Sequence[Mapping[str, object]], *, schema: pa.Schema = LOG_SCHEMA, row_group_size: int = 1000
-) -> str:
+def write_log(path, rows, *, schema=LOG_SCHEMA, row_group_size=1000):
     """Write rows; a text may be given as bytes, and bytes that are no UTF-8 reach the file as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [broken_array([row.get(field.name) for row in rows], field.type) for field in schema]
@@ -45,12 +38,12 @@ def write_log(
     return str(path)
 
 
-def broken_array(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+def broken_array(values, kind):
     """An array of ``kind`` whose strings may hold any bytes."""
     return _without_check(pa.array(list(values), _bytes_type(kind)), kind)
 
 
-def _bytes_type(kind: pa.DataType) -> pa.DataType:
+def _bytes_type(kind):
     if pa.types.is_string(kind):
         return pa.binary()
     if pa.types.is_list(kind):
@@ -60,7 +53,7 @@ def _bytes_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _without_check(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _without_check(array, kind):
     """The same buffers under another type."""
     children = []
     if pa.types.is_list(kind):
@@ -71,7 +64,7 @@ def _without_check(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), array.buffers()[:count], children=children)
 
 
-def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> str:
+def write_jsonl(path, rows):
     """The rows as JSON lines; a text may be given as bytes, as for ``write_log``."""
     with path.open("wb") as file:
         for row in rows:
@@ -80,6 +73,5 @@ def write_jsonl(path: Path, rows: Sequence[Mapping[str, object]]) -> str:
     return str(path)
 
 
-def _surrogates(value: object) -> str:
-    assert isinstance(value, bytes)
+def _surrogates(value):
     return value.decode("utf-8", errors="surrogateescape")

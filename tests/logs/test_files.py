@@ -223,7 +223,6 @@ def test_braces_are_those_of_a_shell(pattern, expected):
 
 
 def records_of(path, options):
-    """The rows of a file, all of which can be audited."""
     found = [*QALog(str(path), options).outcomes()]
     records = [one for one in found if isinstance(one, QARecord)]
     assert len(records) == len(found) > 0

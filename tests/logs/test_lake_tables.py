@@ -1,6 +1,5 @@
 """Delta and Iceberg: one version's files and rows, whatever else lies in the folder."""
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.logs.lakes import DAYS, dated_rows, delta_table, iceberg_table, with_deletion_vector
+from tests.logs.lakes import DAYS, dated_rows, delta_table, edit_log, iceberg_table, protocol, with_deletion_vector
 from tests.pipeline.audit_process import log_rows, write_log
 
 from attribeam.logs.columns import LogOptions
@@ -20,9 +19,12 @@ from attribeam.schemas.errors import DataError, UsageError
 ALL = {f"ferry-{number}" for number in range(8)}
 
 
+def find(pattern, version=None, storage=None):
+    return find_logs([str(pattern)], ".parquet", storage or ArrowStorage(), option="--input", version=version)
+
+
 def ids_of(pattern, version=None):
-    """The ids of all rows that an audit would read, sorted."""
-    found = find_logs([str(pattern)], ".parquet", ArrowStorage(), option="--input", version=version)
+    found = find(pattern, version)
     logs = [QALog(path, LogOptions(tables=found.tables)) for path in found.paths]
     records = [one for log in logs for one in log.outcomes()]
     assert sum(log.check().row_count for log in logs) == len(records)
@@ -31,16 +33,20 @@ def ids_of(pattern, version=None):
 
 @pytest.fixture(name="make", params=["delta", "iceberg"])
 def maker(request):
-    """Makes a table of one kind."""
     pytest.importorskip("deltalake" if request.param == "delta" else "pyiceberg")
     if request.param == "iceberg":
         pytest.importorskip("sqlalchemy")
     return delta_table if request.param == "delta" else iceberg_table
 
 
+@pytest.fixture(name="iceberg")
+def make_iceberg(tmp_path):
+    pytest.importorskip("sqlalchemy")
+    return iceberg_table(tmp_path / "qa")
+
+
 @pytest.fixture(name="root")
 def made(make, tmp_path):
-    """A table in the folder ``lake/qa``."""
     make(tmp_path / "lake" / "qa")
     return tmp_path / "lake" / "qa"
 
@@ -48,23 +54,21 @@ def made(make, tmp_path):
 @pytest.mark.parametrize("pattern", ["lake/qa", "lake/qa/", "lake", "l*/q*", "**", "lake/**/*.parquet", "lake/{qa,x}"])
 def test_rows_that_were_removed_do_not_come_back(pattern, root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len([*root.rglob("*.parquet")]) > len(find_logs([pattern], ".parquet", ArrowStorage(), option="x").paths)
+    assert len([*root.rglob("*.parquet")]) > len(find(pattern).paths)
     assert ids_of(pattern) == sorted(ALL - {"ferry-0"})
     assert ids_of(f"file://{tmp_path}/{pattern}") == sorted(ALL - {"ferry-0"})
 
 
 def test_note_and_options_name_the_version_that_is_read(root):
-    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    found = find(root)
     (table,) = found.tables
     assert (table.root, table.deletes_rows) == (str(root), False)
     assert f"is read at version {table.version}: {len(found.paths)} of" in found.notes[0]
     assert ids_of(root, table.version) == ids_of(root)
 
 
-def test_named_iceberg_snapshot_is_read(tmp_path):
-    pytest.importorskip("sqlalchemy")
-    table = iceberg_table(tmp_path / "qa")
-    first, second, *_ = [one.snapshot_id for one in table.snapshots()]
+def test_named_iceberg_snapshot_is_read(iceberg, tmp_path):
+    first, second, *_ = [one.snapshot_id for one in iceberg.snapshots()]
     assert ids_of(tmp_path / "qa", first) == sorted(f"ferry-{number}" for number in range(6))
     assert ids_of(tmp_path / "qa", second) == sorted(ALL)
     with pytest.raises(UsageError, match=rf"should have the snapshot at version 9, the last ones are: .*{first}"):
@@ -79,15 +83,14 @@ def test_part_of_a_table_is_a_part_of_its_version(root):
 
 
 def test_file_that_was_removed_is_refused(root):
-    kept = set(find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths)
+    kept = set(find(root).paths)
     removed = next(path for path in root.rglob("*.parquet") if str(path) not in kept)
     with pytest.raises(UsageError, match="none of which belongs to its version"):
         ids_of(removed)
 
 
 def test_version_some_of_whose_files_are_gone_is_refused(root):
-    path = find_logs([str(root)], ".parquet", ArrowStorage(), option="x").paths[0]
-    Path(path).unlink()
+    Path(find(root).paths[0]).unlink()
     with pytest.raises(UsageError, match=r"should have all files of its version \d+ in its folder, 1 of \d+ are not"):
         ids_of(root)
 
@@ -141,11 +144,11 @@ class _Closed(ArrowStorage):
 
 def test_folders_above_that_may_not_be_listed_hold_no_table(tmp_path):
     path = write_log(tmp_path / "lake" / "a.parquet", log_rows(1))
-    assert find_logs([str(path)], ".parquet", _Closed(), option="--input").paths == [str(path)]
+    assert find(path, storage=_Closed()).paths == [str(path)]
     (path.parent / "_delta_log").mkdir()
     (path.parent / "_delta_log" / "00000000000000000000.json").write_text("{}")
     with pytest.raises(UsageError, match="the Delta table"):
-        find_logs([str(path)], ".parquet", _Closed(), option="--input")
+        find(path, storage=_Closed())
 
 
 @pytest.mark.parametrize("gone", [[0], [5], [1, 2, 4], [0, 1, 2, 3, 4, 5]])
@@ -153,7 +156,7 @@ def test_rows_deleted_by_a_vector_are_left_out(gone, tmp_path):
     pytest.importorskip("deltalake")
     root = with_deletion_vector(tmp_path / "qa", gone)
     assert ids_of(root) == sorted(f"ferry-{number}" for number in range(6) if number not in gone)
-    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    found = find(root)
     assert [one.deletes_rows for one in found.tables] == [True]
     with pytest.raises(UsageError, match="rows are deleted, which only `attribeam audit` leaves out"):
         match_files([str(root)], ".parquet", ArrowStorage(), option="--data")
@@ -162,7 +165,7 @@ def test_rows_deleted_by_a_vector_are_left_out(gone, tmp_path):
 def test_rows_are_numbered_without_those_that_are_gone(tmp_path):
     pytest.importorskip("deltalake")
     root = with_deletion_vector(tmp_path / "qa", [0, 3])
-    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    found = find(root)
     log = QALog(found.paths[0], LogOptions(tables=found.tables))
     some = [one for one in log.outcomes([0, 2, 3]) if isinstance(one, QARecord)]
     assert [(one.record_id, one.source.source_row) for one in some] == [("ferry-1", 0), ("ferry-4", 2), ("ferry-5", 3)]
@@ -173,79 +176,55 @@ def test_rows_are_numbered_without_those_that_are_gone(tmp_path):
         log.check()
 
 
-def _edit(root, change):
-    log = root / "_delta_log" / "00000000000000000000.json"
-    actions = [json.loads(line) for line in log.read_text().splitlines()]
-    for action in actions:
-        change(action)
-    log.write_text("\n".join(map(json.dumps, actions)))
+MAPPING = {"configuration": {"delta.columnMapping.mode": "name"}}
 
 
-def _maps_columns(action):
-    if "protocol" in action:
-        action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
-    if "metaData" in action:
-        action["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
-
-
-def _has_new_feature(action):
-    if "protocol" in action:
-        features = {"readerFeatures": ["catalogManaged"], "writerFeatures": ["catalogManaged"]}
-        action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
-
-
-def _points_elsewhere(action):
-    if "add" in action:
-        action["add"]["path"] = "file:///elsewhere/part.parquet"
-
-
-@pytest.mark.parametrize("change", [_maps_columns, _has_new_feature, _points_elsewhere])
-def test_delta_table_that_is_not_read_as_files_is_refused(change, tmp_path):
-    write_deltalake = pytest.importorskip("deltalake").write_deltalake
-    write_deltalake(str(tmp_path / "qa"), dated_rows(2))
-    _edit(tmp_path / "qa", change)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"protocol": protocol(2, 5), "metaData": MAPPING}, {"protocol": protocol(3, 7, "catalogManaged")},
+        {"add": {"path": "file:///elsewhere/part.parquet"}},
+    ],
+)  # fmt: skip
+def test_delta_table_that_is_not_read_as_files_is_refused(changes, tmp_path):
+    pytest.importorskip("deltalake").write_deltalake(str(tmp_path / "qa"), dated_rows(2))
+    edit_log(tmp_path / "qa", **changes)
     with pytest.raises(UsageError, match=r"the Delta table '.*qa'"):
         ids_of(tmp_path / "qa")
 
 
 def test_file_with_a_hidden_name_is_missed_and_said(tmp_path):
-    write_deltalake = pytest.importorskip("deltalake").write_deltalake
-    write_deltalake(str(tmp_path / "qa"), dated_rows(2))
+    pytest.importorskip("deltalake").write_deltalake(str(tmp_path / "qa"), dated_rows(2))
     (path,) = (tmp_path / "qa").glob("*.parquet")
     path.rename(path.with_name("_hidden.parquet"))
-    _edit(tmp_path / "qa", lambda action: action.get("add", {}).update(path="_hidden.parquet"))
+    edit_log(tmp_path / "qa", add={"path": "_hidden.parquet"})
     write_log(tmp_path / "qa" / "stray.parquet", log_rows(1))
     with pytest.raises(UsageError, match="1 of 1 are not there"):
         ids_of(tmp_path / "qa")
 
 
-def test_renamed_or_replaced_iceberg_column_is_refused(tmp_path):
-    pytest.importorskip("sqlalchemy")
-    table = iceberg_table(tmp_path / "qa")
-    with table.update_schema() as update:
-        update.add_column("note", table.schema().find_type("team"))
+def test_renamed_or_replaced_iceberg_column_is_refused(iceberg, tmp_path):
+    with iceberg.update_schema() as update:
+        update.add_column("note", iceberg.schema().find_type("team"))
     assert len(ids_of(tmp_path / "qa")) == 7
-    with table.update_schema() as update:
+    with iceberg.update_schema() as update:
         update.rename_column("team", "crew")
     with pytest.raises(UsageError, match="column 'team' was renamed or replaced"):
         ids_of(tmp_path / "qa")
 
 
-def test_two_newest_metadata_files_are_refused(tmp_path):
-    pytest.importorskip("sqlalchemy")
-    table = iceberg_table(tmp_path / "qa")
-    newest = Path(table.metadata_location.removeprefix("file://"))
+def test_two_newest_metadata_files_are_refused(iceberg, tmp_path):
+    newest = Path(iceberg.metadata_location.removeprefix("file://"))
     shutil.copy(newest, newest.with_name(f"{newest.name.partition('-')[0]}-other.metadata.json"))
     with pytest.raises(UsageError, match="are both its newest metadata"):
         ids_of(tmp_path / "qa")
 
 
+@pytest.mark.usefixtures("iceberg")
 def test_iceberg_position_deletes_are_left_out_and_others_refused(tmp_path, monkeypatch):
-    pytest.importorskip("sqlalchemy")
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.table import DataScan
 
-    iceberg_table(tmp_path / "qa")
     kind, plan = [FileFormat.PARQUET], DataScan.plan_files
 
     def with_deletes(scan):
@@ -277,6 +256,6 @@ def test_iceberg_position_deletes_are_left_out_and_others_refused(tmp_path, monk
 
 
 def test_columns_of_partitions_are_carried(root):
-    found = find_logs([str(root)], ".parquet", ArrowStorage(), option="--input")
+    found = find(root)
     records = [one for path in found.paths for one in QALog(path, LogOptions(extra_columns=("dt",))).outcomes()]
     assert {dict(one.extra_columns)["dt"] for one in records if isinstance(one, QARecord)} == set(DAYS)

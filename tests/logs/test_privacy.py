@@ -208,7 +208,7 @@ def test_overlapping_finds_become_one_mask():
 
 def test_texts_that_repeat_parts_of_secrets_are_searched_to_their_end():
     for piece in ("a", "a.", "a@", "1 ", "%40", "+1", "(1)", "1-", "tel ", '"', "a@b."):
-        text = piece * (20_000 // len(piece))
+        text = piece * (5000 // len(piece))
         assert len(USUAL.mask(text)) == len(text)
 
 

@@ -79,21 +79,14 @@ def test_reader_of_another_package_gives_what_parquet_gives(installed):
 def test_unknown_format_is_refused_with_those_that_there_are():
     traces = ["ragas", "openinference", "langfuse", "otel-genai", "mlflow", "langsmith", "responses"]
     assert reader_names() == ["parquet", "jsonl", *traces, "arrow"]
-    with pytest.raises(
-        UsageError, match=r"--log-format should be one of parquet, jsonl, .*responses, arrow, was: 'csv'"
-    ):
+    with pytest.raises(UsageError, match=r"--log-format should be one of parquet, .*responses, arrow, was: 'csv'"):
         reader_named("csv")
-
-
-def test_reader_that_cannot_be_imported_is_a_clear_error(installed):
-    (installed / "arrow_log.py").write_text("import no_such_module\n")
-    with pytest.raises(UsageError, match=r"'arrow_log:ArrowReader', which cannot be imported: No module named"):
-        reader_named("arrow")
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
+        ("import no_such_module\n", "'arrow_log:ArrowReader', which cannot be imported: No module named"),
         ("class ArrowReader:\n    suffix = '.arrow'\n", "should be a class with a suffix and a method open"),
         ("class ArrowReader:\n    def open(self, file): ...\n", "should be a class with a suffix and a method open"),
         ("class ArrowReader:\n    def __init__(self, path): ...\n", "cannot be imported: .*missing 1 required"),
@@ -196,11 +189,8 @@ TABLES = {
 def test_a_table_has_the_rows_of_the_file(log, made, known):
     file = QALog(log)
     expected = list(file.outcomes(duplicate_rows=file.duplicate_rows().tolist()))
-    assert [one.fault.reason for one in expected if isinstance(one, FaultyRow)] == [
-        Reason.EMPTY_ANSWER,
-        Reason.DUPLICATE_RECORD_ID,
-        Reason.NO_PASSAGES,
-    ]
+    reasons = [one.fault.reason for one in expected if isinstance(one, FaultyRow)]
+    assert reasons == [Reason.EMPTY_ANSWER, Reason.DUPLICATE_RECORD_ID, Reason.NO_PASSAGES]
     table = TableLog(made(pq.read_table(log)), log, LogOptions())
     assert table.row_count == (len(ALL_ROWS) if known else None)
     assert comparable(list(table.outcomes())) == comparable(expected)
@@ -301,9 +291,8 @@ COUNTS = {
 def test_footer_whose_counts_of_rows_differ_is_an_error_that_names_the_file(tmp_path, count, found):
     path = tmp_path / "log.parquet"
     write_log(path, [log_row(number) for number in range(24)])
-    path.write_bytes(
-        next(one for one in changed_footers(path.read_bytes(), 24, found) if count_in(one, count) == found)
-    )
+    footers = changed_footers(path.read_bytes(), 24, found)
+    path.write_bytes(next(one for one in footers if count_in(one, count) == found))
     with pytest.raises(DataError, match=rf"log\.parquet' should have one count of rows, has .*{found}"):
         QALog(str(path)).check()
     with path.open("rb") as file, pytest.raises(DataError, match="should have one count of rows"):
@@ -380,7 +369,6 @@ def test_only_needed_columns_are_read(tmp_path):
     assert {"x", "answer"} < set(batch.rows.schema.names)
     assert "prompt" not in batch.rows.schema.names
     (record,) = QALog(str(tmp_path / "log.parquet"), options).outcomes()
-    assert isinstance(record, QARecord)
     assert (record.passages, record.extra_columns) == ((Passage("One."),), (("x", 1),))
 
 

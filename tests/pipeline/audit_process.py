@@ -1,20 +1,18 @@
 """Running ``attribeam audit`` as a process of its own, as users do, and reading what it wrote."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.logs.log_files import PASSAGE
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.run_manifest import RunManifest
@@ -33,7 +31,7 @@ class AuditProcess:
     parser: Path
     log: Path
 
-    def arguments(self, output: Path, *more: str) -> list[str]:
+    def arguments(self, output, *more):
         """The options that audit into ``output``, behind the command's name."""
         given = ["--input", str(self.log), "--output", str(output), "--model", str(self.model)]
         return [
@@ -41,61 +39,50 @@ class AuditProcess:
             *("--extra-columns", "team", "--rows-per-chunk", "4", *more),
         ]
 
-    def run(self, output: Path, *more: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-        """Run it to its end."""
+    def run(self, output, *more, cwd=ROOT):
         command = [*_PROGRAM, *self.arguments(output, *more)]
         return subprocess.run(command, cwd=cwd, env=_environment(), capture_output=True, text=True, check=False)
 
-    def run_here(self, output: Path, *more: str) -> int:
+    def run_here(self, output, *more):
         """Run it with the driver in this process, which saves its start; the exit code."""
         return main(self.arguments(output, *more))
 
-    def start(self, output: Path, *more: str) -> subprocess.Popen[str]:
+    def start(self, output, *more):
         """Start it; standard output and error are read together."""
-        return subprocess.Popen(
-            [*_PROGRAM, *self.arguments(output, *more)],
-            cwd=ROOT,
-            env=_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=_heed_ctrl_c,
-        )
+        command = [*_PROGRAM, *self.arguments(output, *more)]
+        read = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(command, cwd=ROOT, env=_environment(), preexec_fn=_heed_ctrl_c, **read)
 
 
-def _heed_ctrl_c() -> None:
+def _heed_ctrl_c():
     """Undo what a shell does to programs in the background: there SIGINT is ignored, and would stay so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def has_only_our_lines(stderr: str) -> bool:
+def has_only_our_lines(stderr):
     """Whether an audit that went well told how far it was, and no library or traceback beside it."""
     lines = stderr.splitlines()
     return bool(lines) and all(line.startswith("audit: ") and " rows " in line for line in lines)
 
 
-def output_digests(output: Path) -> dict[str, str]:
-    """SHA-256 of every evidence and dead-letter file."""
-    files: Sequence[Path] = sorted([*output.glob("evidence/*"), *output.glob("dead_letters/*")])
+def output_digests(output):
+    files = sorted([*output.glob("evidence/*"), *output.glob("dead_letters/*")])
     return {path.relative_to(output).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def read_all(folder: Path) -> pa.Table:
-    """All records of a folder, in the order of its files."""
+def read_all(folder):
     return pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))])
 
 
-def read_manifest(output: Path) -> RunManifest:
-    """What an audit says of itself."""
+def read_manifest(output):
     return RunManifest.from_json((output / "run_manifest.json").read_text())
 
 
-def finished_chunks(output: Path) -> int:
-    """How many chunks an audit has committed."""
+def finished_chunks(output):
     return len(list((output / "_chunks").glob("*.json")))
 
 
-def wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> None:
+def wait_until(process, moment):
     """Wait for something in the output of an audit that runs; a folder that is not there yet is none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
@@ -107,7 +94,7 @@ def wait_until(process: subprocess.Popen[str], moment: Callable[[], bool]) -> No
     raise TimeoutError(f"the audit did not come so far in {PATIENCE_SECONDS} s")
 
 
-def _environment() -> dict[str, str]:
+def _environment():
     """Without the variables that keep libraries quiet: an audit does that by itself."""
     kept = {name: value for name, value in os.environ.items() if name not in _NOISE_VARIABLES}
     return {**kept, "HF_HUB_OFFLINE": "1"}
@@ -115,16 +102,13 @@ def _environment() -> dict[str, str]:
 
 SCHEMA = pa.schema(
     [
-        ("record_id", pa.string()),
-        ("question", pa.string()),
-        ("passages", pa.list_(pa.struct([("passage_id", pa.string()), ("title", pa.string()), ("text", pa.string())]))),
-        ("answer", pa.string()),
+        ("record_id", pa.string()), ("question", pa.string()), ("passages", pa.list_(PASSAGE)), ("answer", pa.string()),
         ("team", pa.string()),
     ]
-)
+)  # fmt: skip
 
 
-def log_rows(count: int, *, first: int = 0) -> list[dict[str, object]]:
+def log_rows(count, *, first=0):
     """Rows about ferries; no two are alike."""
     return [
         {
@@ -141,8 +125,7 @@ def log_rows(count: int, *, first: int = 0) -> list[dict[str, object]]:
     ]
 
 
-def write_log(path: Path, rows: list[dict[str, object]], *, row_group_size: int | None = None) -> Path:
-    """The rows as a Parquet file."""
+def write_log(path, rows, *, row_group_size=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, row_group_size=row_group_size)
     return path

@@ -1,19 +1,13 @@
 """Running the distributed driver in this process, on Beam's runner in memory, with tiny models."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from attribeam.logs.rows import RowRange
 from attribeam.pipeline import distributed_driver
 from attribeam.pipeline.audit_options import RunOptions
-from attribeam.pipeline.metrics import FinishedRun
 from attribeam.pipeline.worker_pool import load_models
 from attribeam.schemas.run_manifest import ChunkManifest
 from attribeam.transforms import stages
@@ -31,12 +25,11 @@ class DistributedAudit:
     models: Mapping[str, str]
 
     @classmethod
-    def of(cls, settings: AuditSettings, log: str) -> DistributedAudit:
+    def of(cls, settings, log):
         """The audit of a log; loads the models in this process, where the driver starts another."""
         return cls(settings, log, load_models(settings))
 
-    def run(self, output: str | Path, **options: object) -> FinishedRun:
-        """Audit into ``output`` with the driver."""
+    def run(self, output, **options):
         given = {"input": (self.log,), "output": str(output), "rows_per_chunk": ROWS_PER_CHUNK, "quiet": True}
         run = RunOptions().replaced(**{**given, "runner": "DirectRunner", **options})
         with pytest.MonkeyPatch.context() as patch:
@@ -45,12 +38,12 @@ class DistributedAudit:
 
 
 @contextmanager
-def counted_rows() -> Iterator[list[int]]:
+def counted_rows():
     """The first rows of the ranges that are read during the block, in the order in which they are."""
-    starts: list[int] = []
+    starts = []
     outcomes = stages._outcomes
 
-    def noted(rows: RowRange, *given: Any, **options: Any) -> Iterator[object]:
+    def noted(rows, *given, **options):
         starts.append(rows.row_start)
         return outcomes(rows, *given, **options)
 
@@ -59,20 +52,18 @@ def counted_rows() -> Iterator[list[int]]:
         yield starts
 
 
-def chunk_manifests(output: Path) -> dict[str, ChunkManifest]:
-    """The committed chunks by name."""
+def chunk_manifests(output):
     paths = sorted((output / "_chunks").glob("*.json"))
     return {path.stem: ChunkManifest.from_json(path.read_text()) for path in paths}
 
 
-def written_files(output: Path) -> set[str]:
+def written_files(output):
     """Evidence and dead letters, relative to the output."""
     return {
         path.relative_to(output).as_posix() for path in [*output.glob("evidence/*"), *output.glob("dead_letters/*")]
     }
 
 
-def named_files(output: Path) -> set[str]:
-    """What the manifests name."""
+def named_files(output):
     manifests = chunk_manifests(output).values()
     return {file.path for one in manifests for file in (one.evidence, one.dead_letters)}

@@ -1,22 +1,17 @@
 """Model workers without a model, for the tests of the service: they do what the rows tell them."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
-from multiprocessing.connection import Connection
-from socket import socket
 
 from attribeam.pipeline.model_workers import BlockReply, serve_requests
 from attribeam.pipeline.worker_process import ModelsLoaded, WorkerFailed
-from attribeam.transforms.audit_settings import AuditSettings
 
 FATAL, BROKEN = "kill", "raise"
 NO_SUCH_DEVICE, OTHER_DEVICE, DEADLY_DEVICE = "cuda:7", "cuda:8", "cuda:9"
 
 
-def serve_as_told(connection: Connection, settings: AuditSettings, asked: socket) -> None:
+def serve_as_told(connection, settings, asked):
     """Takes the place of ``_serve_blocks``; the outcomes of rows are the rows."""
     device = settings.model.device
     if device == DEADLY_DEVICE:
@@ -28,7 +23,7 @@ def serve_as_told(connection: Connection, settings: AuditSettings, asked: socket
     serve_requests(connection, asked, models, _run)
 
 
-def _run(block: bytes) -> bytes:
+def _run(block):
     rows = pickle.loads(block)
     if FATAL in rows:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -63,14 +63,8 @@ def audited(settings, name, log, folder, **options):
 
 def record_of(row, place, spans):
     passages = tuple(Passage(text=one["text"], title=one["title"]) for one in row["passages"])
-    return QARecord(
-        record_id=str(row["record_id"]),
-        question=str(row["question"]),
-        passages=passages,
-        answer=str(row["answer"]),
-        source=RowSource("f", place),
-        target_spans=tuple(spans),
-    )
+    source, asked = RowSource("f", place), (row["record_id"], row["question"])
+    return QARecord(*asked, passages, row["answer"], source, target_spans=tuple(spans))
 
 
 @pytest.mark.parametrize(
@@ -103,19 +97,16 @@ def test_verdict_with_a_probe_judges_an_audit_by_its_decoder_and_finds_the_same_
     found = {}
     for name, bias in (("doubtful", DOUBTFUL), ("trusting", TRUSTING)):
         verdict = save_probed_verdict(tmp_path / name, decoder, bias=bias)
-        (tmp_path / f"by_{name}").mkdir()
-        found[name] = audited(
-            settings, "attn-union-dep", log, tmp_path / f"by_{name}", verdict=str(verdict), language_model=str(decoder)
-        )
+        judged = {"verdict": str(verdict), "language_model": str(decoder)}
+        found[name] = audited(settings, "attn-union-dep", log, tmp_path, **judged)
     plain = audited(settings, "attn-union-dep", log, tmp_path)
     pairs = zip(*(found[name]["answer_risk"].to_pylist() for name in ("trusting", "doubtful")), strict=True)
     risks = [(low, high) for low, high in pairs if low is not None]
     assert risks
     assert all(low < high for low, high in risks)
+    expected = plain["passage_scores"].to_pylist()
     for one in found.values():
-        np.testing.assert_allclose(
-            one["passage_scores"].to_pylist(), plain["passage_scores"].to_pylist(), rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(one["passage_scores"].to_pylist(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_audit_by_words_loads_no_model(settings, log, tmp_path):
@@ -203,9 +194,8 @@ def test_the_guides_example_is_evaluated_and_audited(settings, tmp_path, monkeyp
     guide = (ROOT / "docs" / "extending.md").read_text()
     (tmp_path / "first_names.py").write_text(guide.split("```python\n")[1].split("```")[0])
     monkeypatch.syspath_prepend(tmp_path)
-    attributor = Attributor.from_pretrained(
-        settings.model.model, method="first_names:FirstNames", parser=settings.parser, spans="sentences"
-    )
+    asked = {"method": "first_names:FirstNames", "parser": settings.parser, "spans": "sentences"}
+    attributor = Attributor.from_pretrained(settings.model.model, **asked)
     (span,) = attributor.attribute(question="Who?", passages=["no one", "By Ada Thorne."], answer="It was Ada Thorne.")
     assert (span.passage_scores, span.top_passage_index, span.evidence_mass) == ((0.0, 2.0), 1, None)
     assert [piece.text for piece in span.evidence] == ["Ada", "Thorne"]

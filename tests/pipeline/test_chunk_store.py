@@ -71,16 +71,13 @@ def _names(directory):
     return sorted(path.relative_to(directory.root).as_posix() for path in directory.root.glob("*/*"))
 
 
-def test_a_commit_moves_the_files_and_clears_the_attempt(directory):
+def test_a_commit_moves_the_files_and_clears_the_attempt_and_a_fitting_chunk_is_kept(directory):
     _commit(directory)
     name = CHUNK.name
     assert _names(directory) == [f"_chunks/{name}.json", f"dead_letters/{name}.parquet", f"evidence/{name}.parquet"]
-
-
-def test_a_fitting_chunk_is_kept(directory):
-    _commit(directory)
     finished = _keep(directory, [CHUNK])
     assert finished[CHUNK.name].evidence.path == f"evidence/{CHUNK.name}.parquet"
+    assert list(_keep(directory, [CHUNK, OTHER_LOG])) == [CHUNK.name]  # a log that is added costs no finished chunk
     assert len(_names(directory)) == 3
 
 
@@ -110,12 +107,6 @@ def test_no_finished_chunk_is_lost_unasked(directory, configuration, planned, lo
     assert before == _names(directory) != []
     _store(directory, configuration).keep_only({})
     assert _names(directory) == []
-
-
-def test_a_log_that_is_added_costs_no_finished_chunk(directory):
-    _commit(directory)
-    assert list(_keep(directory, [CHUNK, OTHER_LOG])) == [CHUNK.name]
-    assert len(_names(directory)) == 3
 
 
 STEPS = ["evidence moves", "dead letters move", "the manifest is written", "the manifest is renamed", "all is cleared"]
@@ -350,16 +341,16 @@ def test_an_attempt_that_no_other_doubles_replaces_what_is_there(directory):
     assert _keep(directory, [CHUNK])[CHUNK.name].seconds == 7.5
 
 
-TEXTS = {
-    "mine.jinja": "{% for p in passages %}{{ p.text }}\n{% endfor %}Question – {{ question }}\nA: ",
-    "mine.json": json.dumps({"passage": "{text}\n", "question": "Question – {question}\nA: "}),
-}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_worker_without_the_file_has_the_same_prompt_under_the_same_name(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mine.jinja", "{% for p in passages %}{{ p.text }}\n{% endfor %}Question – {{ question }}\nA: "),
+        ("mine.json", json.dumps({"passage": "{text}\n", "question": "Question – {question}\nA: "})),
+    ],
+)
+def test_worker_without_the_file_has_the_same_prompt_under_the_same_name(tmp_path, name, text):
     path = tmp_path / name
-    path.write_text(TEXTS[name], encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     options = ModelOptions(prompt_template=str(path))
     here = load_row_encoder(options)
     sent = pickle.dumps(with_template_text(AuditSettings(model=options)))
@@ -379,8 +370,6 @@ def test_file_that_cannot_be_read_is_a_usage_error(tmp_path):
 
 
 ROWS = RowRange("log.parquet", 10, 13)
-
-
 TYPES = {"source_row": pa.int64(), "span_index": pa.int32(), "claim_index": pa.int32()}
 
 
@@ -402,30 +391,24 @@ def _count(tmp_path, spans, letters, *, file="log.parquet"):
 
 
 def test_rows_with_several_spans_count_once(tmp_path):
-    counts = _count(tmp_path, [(10, 0), (10, 1), (12, 0)], [11])
-    assert counts == AuditCounts(
-        rows=3,
-        audited=2,
-        dead_letters=(DeadLetterCount("validate", "no_passages", 1),),
-        spans={"weak": 3},
-        claims={"weak": 2},
-        answers={"answer": 2},
+    counts, letters = (
+        _count(tmp_path, [(10, 0), (10, 1), (12, 0)], [11]),
+        (DeadLetterCount("validate", "no_passages", 1),),
     )
+    assert counts == AuditCounts(3, 2, letters, spans={"weak": 3}, claims={"weak": 2}, answers={"answer": 2})
     assert counts.is_reconciled
 
 
 def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path):
-    columns = {
-        "source_row": [10, 10, 11, 11, 12],
-        "span_index": [0, 1, 0, 1, 0],
-        "claim_index": [None, None, 0, 0, 0],
-        "support": ["not_judged", "no_claim", "not_judged", "not_judged", "weak"],
-        "claim_kind": ["language", "heading", "code", "code", "claim"],
-        "answer_kind": ["not_judged", "not_judged", "no_claim", "no_claim", "answer"],
-    }
+    names = ("source_row", "span_index", "claim_index", "support", "claim_kind", "answer_kind")
+    rows = [
+        (10, 0, None, "not_judged", "language", "not_judged"), (10, 1, None, "no_claim", "heading", "not_judged"),
+        (11, 0, 0, "not_judged", "code", "no_claim"), (11, 1, 0, "not_judged", "code", "no_claim"),
+        (12, 0, 0, "weak", "claim", "answer"),
+    ]  # fmt: skip
     path = tmp_path / "evidence.parquet"
     _count(tmp_path, [(10, 0), (11, 0), (12, 0)], [])
-    pq.write_table(pa.table({"source_file": ["log.parquet"] * 5, **columns}), path)
+    _write(path, names, rows, source_file="log.parquet")
     counts = count_rows(ROWS, evidence=path, dead_letters=tmp_path / "letters.parquet")
     assert (counts.claims, counts.claim_count) == ({"no_claim": 1, "not_judged": 2, "weak": 1}, 1)
     assert counts.not_judged == {"code": 1, "language": 1}
@@ -442,11 +425,8 @@ def test_what_cannot_be_judged_is_counted_by_its_kind(tmp_path):
         pytest.param([(10, 0), (11, 0), (12, 0), (13, 0)], [], id="from outside"),
     ],
 )
-def test_rows_without_exactly_one_outcome_are_an_error(tmp_path, spans, letters):
+def test_rows_without_exactly_one_outcome_and_those_of_another_file_are_an_error(tmp_path, spans, letters):
     with pytest.raises(ReconciliationError):
         _count(tmp_path, spans, letters)
-
-
-def test_rows_of_another_file_are_an_error(tmp_path):
     with pytest.raises(ReconciliationError, match=r"other\.parquet"):
         _count(tmp_path, [(10, 0), (11, 0), (12, 0)], [], file="other.parquet")

@@ -71,14 +71,7 @@ def test_a_file_says_what_a_command_line_says(tmp_path):
 
 
 def test_the_command_line_beats_the_file_lists_and_switches_too(tmp_path):
-    text = """
-        input = ["a.parquet"]
-        output = "a"
-        workers = 4
-        overwrite = true
-        report = false
-        fail_if = ["rows < 1"]
-    """
+    text = 'input = ["a.parquet"]\noutput = "a"\nworkers = 4\noverwrite = true\nreport = false\nfail_if = ["rows < 1"]'
     argv = ["--input", "b.parquet", "--workers", "2", "--no-overwrite", "--report", "--fail-if", "rows < 2"]
     options = read_run_options(_parsed(tmp_path, text, *argv))
     assert (options.input, options.workers, options.overwrite, options.report) == (("b.parquet",), 2, False, True)
@@ -116,9 +109,8 @@ def test_without_a_file_there_must_be_an_input(tmp_path, capsys):
         ("config = 'x'", "FILE, line 1: config: a file cannot name another one; leave it out"),
         ("columns = { record_id = 1 }",
             'FILE, line 1: columns: should be a table of texts, or one text with commas, was: { "record_id" = 1 }'),
-        ("output = '${AUDIT_DAY}/x'",
-            "FILE, line 1: output: the environment variable AUDIT_DAY is not set; set it, or write "
-            "${AUDIT_DAY:-default}"),
+        ("output = '${DAY}/x'",
+            "FILE, line 1: output: the environment variable DAY is not set; set it, or write ${DAY:-default}"),
         ("output = '${1}'",
             "FILE, line 1: output: after ${ there should be NAME} or NAME:-default}; write $${ for ${ itself"),
     ],
@@ -128,13 +120,9 @@ def test_a_mistake_names_file_line_key_and_what_is_wanted(tmp_path, text, mistak
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):
-    lines = _mistakes(tmp_path, "workrs = 3\nprior = 7\n[run]\nworkers = 2\n")
+    lines = _mistakes(tmp_path, "workrs = 3\nfail_if = ['unsuported_share > 0.1']\n[run]\nworkers = 2\n")
     assert [line.partition(": ")[0] for line in lines] == ["FILE, line 1", "FILE, line 2", "FILE, line 3"]
-
-
-def test_a_gate_that_cannot_be_judged_is_told_with_its_near_match(tmp_path):
-    (line,) = _mistakes(tmp_path, "fail_if = ['unsuported_share > 0.1']")
-    assert line.startswith("FILE, line 1: fail_if: unknown metric 'unsuported_share'; did you mean unsupported_share")
+    assert "fail_if: unknown metric 'unsuported_share'; did you mean unsupported_share" in lines[1]
 
 
 @pytest.mark.parametrize(
@@ -173,12 +161,8 @@ def test_variables_stand_in_lists_tables_numbers_and_switches(tmp_path):
     """
     path = _written(tmp_path, text)
     entries = read_config(path, {"DAY": "d", "ANSWER": "reply"}).entries
-    assert {name: entry.value for name, entry in entries.items()} == {
-        "input": ("d/*.parquet",),
-        "workers": 3,
-        "overwrite": True,
-        "columns": (("answer", "reply"),),
-    }
+    wanted = {"input": ("d/*.parquet",), "workers": 3, "overwrite": True, "columns": (("answer", "reply"),)}
+    assert {name: entry.value for name, entry in entries.items()} == wanted
 
 
 @pytest.mark.parametrize("where", ["file", "line"])
@@ -206,11 +190,8 @@ def test_the_printed_defaults_name_every_option_and_can_be_read_back(tmp_path, c
 
 def test_what_is_printed_says_where_each_value_comes_from_and_reads_back_the_same(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("AUDIT_DAY", "2026-11-22")
-    path = _written(
-        tmp_path,
-        'input = "l"\noutput = "audits/${AUDIT_DAY}"\nparser = "$${x} \\"\\u0007"\nprior = 0.1\n'
-        'columns = { "record_id" = "a.b" }\n',
-    )
+    given = 'input = "l"\noutput = "audits/${AUDIT_DAY}"\nparser = "$${x} \\"\\u0007"\nprior = 0.1\n'
+    path = _written(tmp_path, f'{given}columns = {{ "record_id" = "a.b" }}\n')
     text = _print(capsys, path)
     lines = {line.partition(" = ")[0]: line for line in text.splitlines() if " = " in line}
     assert lines["output"].endswith(f"# {path}, line 2, with variables of the environment")
@@ -227,10 +208,8 @@ def test_what_is_printed_says_where_each_value_comes_from_and_reads_back_the_sam
 def test_check_says_what_is_left_open_and_that_the_options_go_together(tmp_path, capsys):
     path = _written(tmp_path, "workers = 2\ninput = 'x'")
     assert main(["config", "check", path]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        f"{path}: 2 options can be used together",
-        f"{path}: output is left to the command line",
-    ]
+    told = ("2 options can be used together", "output is left to the command line")
+    assert capsys.readouterr().out.splitlines() == [f"{path}: {one}" for one in told]
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,6 @@ def test_a_line_tells_rows_speed_and_time_left_without_the_rows_of_earlier_runs(
 
 
 class FullDisk(io.StringIO):
-    """A stream that cannot be written to."""
-
     def write(self, _):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -86,17 +84,10 @@ def test_the_summary_tells_reasons_below_the_unsupported_claims_and_hows_below_t
 def test_the_summary_tells_what_is_no_claim_what_is_not_judged_and_why_and_the_answers_risks():
     lines = _lines(_summary(made_metrics(), output="out"))
     for line in (
-        "claims 100",
-        "weak 5 5.0%",
-        "spans without a claim 4",
-        "spans not judged 25",
-        "code 5",
-        "language 20",
-        "refusals 6 16.2%",
-        "refusals in part 2 5.4%",
-        "answers at risk 3 15.0% of 20 with claims",
+        "claims 100", "weak 5 5.0%", "spans without a claim 4", "spans not judged 25", "code 5", "language 20",
+        "refusals 6 16.2%", "refusals in part 2 5.4%", "answers at risk 3 15.0% of 20 with claims",
         "mean answer risk 0.25",
-    ):
+    ):  # fmt: skip
         assert line in lines
     assert not any(line.startswith("not_calibrated") for line in lines)
 
@@ -107,17 +98,12 @@ def test_the_summary_tells_rows_reasons_shares_and_places():
     text = _summary(RunMetrics(_manifest(counts)), output="audits/x/", earlier_rows=200, page=True)
     lines = _lines(text)
     for line in (
-        "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)",
-        "200 of 1,200 rows were finished by an earlier run",
-        "rows read 1,200",
-        "dead-lettered 3 0.2%",
-        "empty_answer 2",
-        "unsupported 3 30.0%",
-        "page to look at audits/x/report.html",
-        "evidence audits/x/evidence/*.parquet",
+        "Audit done in 55 s (20.0 rows/s after 5.0 s of loading)", "200 of 1,200 rows were finished by an earlier run",
+        "rows read 1,200", "dead-lettered 3 0.2%", "empty_answer 2", "unsupported 3 30.0%",
+        "page to look at audits/x/report.html", "evidence audits/x/evidence/*.parquet",
         "metrics audits/x/metrics.json, audits/x/metrics.prom",
         "Look first at the 3 claims with support = 'unsupported', then at the 3 dead letters and the reasons.",
-    ):
+    ):  # fmt: skip
         assert line in lines
     assert lines.index("empty_answer 2") < lines.index("no_passages 1")
     assert "\x1b" not in text
@@ -129,12 +115,9 @@ def test_the_summary_tells_citations_that_agree_rows_that_no_verdict_read_and_wh
     manifest = replace(_manifest(counts), models={"model": "mini"})
     lines = _lines(_summary(RunMetrics(manifest, totals), output="out"))
     for line in (
-        "in the verdict's band 6 75.0%",
-        "too long for the verdict 2 25.0%",
-        "not_calibrated 2 20.0%",
-        "with a citation 8 80.0%",
-        "evidence lies there 6 75.0%",
-    ):
+        "in the verdict's band 6 75.0%", "too long for the verdict 2 25.0%", "not_calibrated 2 20.0%",
+        "with a citation 8 80.0%", "evidence lies there 6 75.0%",
+    ):  # fmt: skip
         assert line in lines
     (told,) = (line for line in lines if line.startswith("support: not_calibrated: nothing says"))
     assert "mini" in told
@@ -164,10 +147,8 @@ def _chunk(file, *notes):
 def test_notes_of_chunks_are_added_up_for_their_file():
     told = ReadingNote("answer read from response", 3)
     files = tuple(InputFile(name, 10, 3, "ab", (told,)) for name in ("a.jsonl", "b.jsonl"))
-    chunks = [
-        _chunk("a.jsonl", ReadingNote("no time", 1), ReadingNote("no text", 2)),
-        _chunk("a.jsonl", ReadingNote("no time", 1)),
-    ]
+    notes = [ReadingNote("no time", 1), ReadingNote("no text", 2)], [ReadingNote("no time", 1)]
+    chunks = [_chunk("a.jsonl", *own) for own in notes]
     first, second = with_row_notes(files, chunks)
     assert first.notes == (told, ReadingNote("no text", 2), ReadingNote("no time", 2))
     assert second == files[1]

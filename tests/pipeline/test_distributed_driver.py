@@ -31,14 +31,9 @@ def job_service(tmp_path):
     port_file = tmp_path / "port"
     module = "apache_beam.runners.portability.local_job_service_main"
     with (tmp_path / "service.log").open("w") as log:
-        service = subprocess.Popen(
-            [sys.executable, "-m", module, "--port_file", str(port_file), "--staging_dir", str(tmp_path / "staging")],
-            cwd=ROOT,
-            env=environment(),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        places = ["--port_file", str(port_file), "--staging_dir", str(tmp_path / "staging")]
+        own = {"cwd": ROOT, "env": environment(), "stdout": log, "stderr": subprocess.STDOUT}
+        service = subprocess.Popen([sys.executable, "-m", module, *places], start_new_session=True, **own)
     try:
         yield f"localhost:{wait_for_port(service, port_file)}"
     finally:
@@ -58,12 +53,8 @@ def wait_for_port(service, port_file):
 
 def environment():
     """Workers import the packages from the checkout, and use one thread each."""
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-        "OMP_NUM_THREADS": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def sorted_rows(folder, pattern):
@@ -89,13 +80,6 @@ def portable_audit(file, settings, output, job_service):
     ]
 
 
-def submit(command):
-    """Run a command to its end."""
-    return subprocess.run(
-        command, cwd=ROOT, env=environment(), timeout=SECONDS_TO_RUN, capture_output=True, text=True, check=False
-    )
-
-
 def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path, job_service):
     settings = with_token_budget(save_tiny_audit(tmp_path), 1)  # each row alone: batches cannot round differently
     template = tmp_path / "mine.jinja"
@@ -105,7 +89,8 @@ def test_separate_worker_processes_give_the_records_of_a_local_run(tmp_path, job
     file = write_log(tmp_path / "log.parquet", mixed_rows(ROWS), row_group_size=7)
     local, portable = tmp_path / "local", tmp_path / "portable"
     run_locally(file, settings, local)
-    submitted = submit(portable_audit(file, settings, portable, job_service))
+    command, own = portable_audit(file, settings, portable, job_service), {"cwd": ROOT, "env": environment()}
+    submitted = subprocess.run(command, timeout=SECONDS_TO_RUN, capture_output=True, text=True, check=False, **own)
     assert submitted.returncode == 0, submitted.stderr + (tmp_path / "service.log").read_text()
     assert (tmp_path / "workers").exists(), "the stages should run in worker processes"
     assert not template.exists(), "the workers should not have had the template's file"

@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -53,12 +53,6 @@ def test_a_file_without_rows_has_one_empty_chunk(tmp_path):
     assert chunk.rows.row_count == 0
 
 
-def test_empty_json_lines_alone_are_refused_before_a_model_is_loaded(tmp_path):
-    (tmp_path / "none.jsonl").touch()
-    with pytest.raises(UsageError, match=r"none\.jsonl' has no row, nor has any other file; there is nothing"):
-        check_input([f"{tmp_path}/none.jsonl"], replace(SETTINGS, log_format="jsonl"))
-
-
 def test_given_spans_alone_are_refused_where_no_file_can_give_any(tmp_path):
     path = str(write_log(tmp_path / "log.parquet", log_rows(1)))
     with pytest.raises(UsageError, match="--spans given needs rows that give spans, and no file has a column"):
@@ -82,11 +76,29 @@ def test_duplicates_go_to_the_chunk_that_holds_them(tmp_path):
     assert [chunk.rows.duplicate_rows for chunk in plan.chunks] == [(), (4, 5), (6,)]
 
 
-@pytest.mark.parametrize("name", ["log.parquet", "log.jsonl"])
-def test_a_file_of_another_format_is_refused_by_name(name, tmp_path):
-    (tmp_path / name).write_text('{"answer": "a"}')
-    with pytest.raises(UsageError, match=rf"--input: log .*{name}.*--log-format"):
-        check_input([f"{tmp_path}/{name}"], SETTINGS)
+def _of_another_format(path):
+    path.write_text('{"answer": "a"}')
+
+
+def _of_one_row(path):
+    write_log(path, log_rows(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "options", "problem"),
+    [
+        (Path.touch, "a.jsonl", {"log_format": "jsonl"}, "a.jsonl' has no row, nor has any other file; there is n"),
+        (_of_another_format, "a.parquet", {}, "--input: log .*a.parquet.*--log-format"),
+        (_of_another_format, "a.jsonl", {}, "--input: log .*a.jsonl.*--log-format"),
+        *((os.mkfifo, "a", {"log_format": kind}, "a' cannot be read: it is no file but a pipe")
+            for kind in ("parquet", "jsonl", "ragas")),  # and not waited for
+        (_of_one_row, "a", {"extra_columns": ("record_id",)}, "--extra-columns: .*'record_id' has the name of a field"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_audited_is_refused_before_a_model_is_loaded(make, name, options, problem, tmp_path):
+    make(tmp_path / name)
+    with pytest.raises(UsageError, match=problem):
+        check_input([f"{tmp_path}/{name}"], replace(SETTINGS, **options))
 
 
 def test_a_link_that_leads_nowhere_is_refused_by_name_and_not_passed_over(tmp_path):
@@ -98,22 +110,9 @@ def test_a_link_that_leads_nowhere_is_refused_by_name_and_not_passed_over(tmp_pa
 
 def test_a_disk_that_fails_is_no_fault_of_the_input(tmp_path, monkeypatch):
     path = write_log(tmp_path / "log.parquet", log_rows(1))
-
-    @contextmanager
-    def failing(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-        yield
-
-    monkeypatch.setattr(ArrowStorage, "open", failing)
+    monkeypatch.setattr(ArrowStorage, "open", Mock(side_effect=OSError(errno.EIO, os.strerror(errno.EIO))))
     with pytest.raises(LogReadError, match=r"--input: log .*log\.parquet' cannot be read: .*Input/output error"):
         check_input([str(path)], SETTINGS)
-
-
-@pytest.mark.parametrize("log_format", ["parquet", "jsonl", "ragas"])
-def test_a_pipe_is_refused_and_not_waited_for(log_format, tmp_path):
-    os.mkfifo(tmp_path / "log")
-    with pytest.raises(UsageError, match="log' cannot be read: it is no file but a pipe"):
-        check_input([f"{tmp_path}/log"], AuditSettings(log_format=log_format))
 
 
 def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path):
@@ -125,12 +124,6 @@ def test_a_file_that_links_lead_to_is_read_once_and_the_links_are_told(tmp_path)
     assert [file.path for file in check.files] == [str(path)]
     (note,) = make_plan(check, rows_per_chunk=2).notes
     assert note.startswith("4 paths of --input lead to files that others name, too, each is read once: ")
-
-
-def test_an_extra_column_with_a_name_of_the_evidence_record_is_refused(tmp_path):
-    path = write_log(tmp_path / "log.parquet", log_rows(1))
-    with pytest.raises(UsageError, match=r"--extra-columns: .*'record_id' has the name of a field"):
-        check_input([str(path)], AuditSettings(extra_columns=("record_id",)))
 
 
 def test_a_file_that_changes_while_the_run_is_planned_is_refused(tmp_path, monkeypatch):
@@ -159,7 +152,6 @@ with OutputDirectory(Path(sys.argv[1])).locked():
 
 
 def _hold(directory):
-    """Lock it and do nothing more."""
     with directory.locked():
         pass
 
@@ -289,10 +281,7 @@ def test_an_unwritable_output_is_refused_before_anything_is_made(tmp_path, monke
 
 
 def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
-    def no_locks(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     with pytest.raises(UsageError, match="No locks available"):
         _hold(OutputDirectory(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
@@ -315,10 +304,7 @@ def test_the_lock_of_a_marker_that_is_gone_is_none(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_full_disk_is_no_wrong_output(code, tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(Path, "mkdir", full)
+    monkeypatch.setattr(Path, "mkdir", Mock(side_effect=OSError(code, os.strerror(code))))
     with pytest.raises(OSError, match=os.strerror(code)):
         _hold(OutputDirectory(tmp_path / "out"))
 
@@ -326,7 +312,6 @@ def test_full_disk_is_no_wrong_output(code, tmp_path, monkeypatch):
 def test_two_audits_cannot_hold_one_directory_and_a_killed_one_holds_nothing(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(UsageError, match=f"process {holder.pid}"):
             _hold(OutputDirectory(tmp_path))

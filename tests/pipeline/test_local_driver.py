@@ -8,6 +8,7 @@ import signal
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pyarrow.parquet as pq
@@ -48,7 +49,6 @@ def audit(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(audit, tmp_path_factory):
-    """What one process writes that nobody disturbs."""
     output = tmp_path_factory.mktemp("undisturbed") / "out"
     done = audit.run(output, "--workers", "1")
     assert done.returncode == 0, done.stderr
@@ -102,11 +102,7 @@ def test_done_audit_with_a_rotten_chunk_stays_as_it_is_if_the_models_cannot_be_l
     output = shutil.copytree(undisturbed, tmp_path / "out")
     sorted((output / "evidence").iterdir())[2].write_bytes(b"rotten")
     before = _contents(output)
-
-    def end_while_loading(_):
-        raise ending
-
-    monkeypatch.setattr(local_driver, "start_first_worker", end_while_loading)
+    monkeypatch.setattr(local_driver, "start_first_worker", Mock(side_effect=ending))
     assert audit.run_here(output, "--workers", "1") == code
     assert _contents(output) == before
 
@@ -153,13 +149,9 @@ def test_results_of_some_rows_are_gone_when_an_audit_goes_on(undisturbed, audit,
     last = max((output / "_chunks").iterdir())
     for path in (last, output / "evidence" / f"{last.stem}.parquet", output / "dead_letters" / f"{last.stem}.parquet"):
         path.unlink()
-    monkeypatch.setattr(local_driver._ChunkRun, "run", _refuse_to_run)
+    monkeypatch.setattr(local_driver._ChunkRun, "run", Mock(side_effect=RunError("no memory is left")))
     assert audit.run_here(output, "--workers", "1") == 1
     assert _results(output) == ["metrics.json", "metrics.prom"]
-
-
-def _refuse_to_run(*_, **__):
-    raise RunError("no memory is left")
 
 
 def test_refused_options_leave_the_status_and_files_of_a_killed_audit(undisturbed, audit, tmp_path):

@@ -22,11 +22,11 @@ from attribeam.schemas.errors import ExitCode
 
 
 def as_jsonl(log):
-    return Path(write_jsonl(log.with_suffix(".jsonl"), pq.read_table(log).to_pylist()))
+    return write_jsonl(Path(log).with_suffix(".jsonl"), pq.read_table(log).to_pylist())
 
 
-def as_arrow(log):
-    return Path(arrow_copy(str(log)))
+def audit_of(settings, log):
+    return AuditProcess(Path(settings.model.model), Path(settings.parser), log)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,7 @@ def audit(settings, tmp_path_factory):
     root = tmp_path_factory.mktemp("audit")
     rows = log_rows(6)
     rows[2]["answer"] = " "
-    log = write_log(root / "log.parquet", rows)
-    return AuditProcess(Path(settings.model.model), Path(settings.parser), log)
+    return audit_of(settings, write_log(root / "log.parquet", rows))
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +48,13 @@ def without_path(table):
     return table.drop_columns("source_file").replace_schema_metadata()
 
 
-@pytest.mark.parametrize(("name", "convert"), [("jsonl", as_jsonl), ("arrow", as_arrow)])
-def test_log_of_another_format_is_audited_and_shown_alike(
-    name, convert, audit, of_parquet, tmp_path, monkeypatch, capfd
-):
+@pytest.mark.parametrize("convert", [as_jsonl, arrow_copy])
+def test_log_of_another_format_is_audited_and_shown_alike(convert, audit, of_parquet, tmp_path, monkeypatch, capfd):
     install_example(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    other = AuditProcess(audit.model, audit.parser, convert(audit.log))
+    other = AuditProcess(audit.model, audit.parser, Path(convert(str(audit.log))))
     output = tmp_path / "out"
+    name = other.log.suffix.removeprefix(".")
     assert other.run_here(output, "--log-format", name, "--workers", "1") == ExitCode.DONE, capfd.readouterr().err
     for folder in ("evidence", "dead_letters"):
         assert without_path(read_all(output / folder)) == without_path(read_all(of_parquet / folder))
@@ -106,16 +104,15 @@ deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not in
 
 def test_audit_reads_one_version_and_goes_on_with_it(settings, tmp_path, capfd):
     root = with_deletion_vector(tmp_path / "lake" / "qa", [0, 3])
-    audit, output = AuditProcess(Path(settings.model.model), Path(settings.parser), root.parent), tmp_path / "out"
+    audit, output = audit_of(settings, root.parent), tmp_path / "out"
     assert audit.run_here(output, "--workers", "1", "--rows-per-chunk", "3") == 0
     assert f"the Delta table '{root}' is read at version 0: 1 of 1 files" in capfd.readouterr().err
     manifest = read_manifest(output)
     assert manifest.counts.rows == manifest.inputs[0].row_count == 4
     assert manifest.options["tables"] == [{"kind": "delta", "root": str(root), "version": 0, "deletes_rows": True}]
     evidence = read_all(output / "evidence")
-    assert dict(zip(evidence["source_row"].to_pylist(), evidence["record_id"].to_pylist(), strict=True)) == {
-        row: f"ferry-{number}" for row, number in enumerate((1, 2, 4, 5))
-    }
+    found = dict(zip(evidence["source_row"].to_pylist(), evidence["record_id"].to_pylist(), strict=True))
+    assert found == {row: f"ferry-{number}" for row, number in enumerate((1, 2, 4, 5))}
     logs = AuditedLogs.of(AuditDirectory.open(output))
     (answer,) = logs.answers(frozenset({RowSource(manifest.inputs[0].path, 2)}))
     assert answer.record_id == "ferry-4"
@@ -133,9 +130,7 @@ ROWS = 12
 
 @pytest.fixture
 def changing_audit(settings, tmp_path):
-    return AuditProcess(
-        Path(settings.model.model), Path(settings.parser), write_log(tmp_path / "log.parquet", log_rows(ROWS))
-    )
+    return audit_of(settings, write_log(tmp_path / "log.parquet", log_rows(ROWS)))
 
 
 def replace_log(log):
@@ -145,13 +140,8 @@ def replace_log(log):
 
 
 def overwrite_log(log):
-    """Write other texts into the same file."""
     shutil.copy(log, log.with_suffix(".old"))
     write_log(log, log_rows(ROWS, first=500))
-
-
-def bring_back(log):
-    log.with_suffix(".old").replace(log)
 
 
 def after_the_first_commit(change, monkeypatch):
@@ -192,7 +182,7 @@ def test_changed_log_ends_the_audit_and_the_old_one_finishes_it(change, moment, 
     assert json.loads((output / "run_manifest.json").read_text())["status"] == "failed"
     committed = [json.loads(path.read_text())["row_start"] for path in (output / "_chunks").iterdir()]
     assert committed == [0]
-    bring_back(changing_audit.log)
+    changing_audit.log.with_suffix(".old").replace(changing_audit.log)
     assert changing_audit.run_here(output, "--workers", "1") == ExitCode.DONE
     assert "4 of 12 rows were finished by an earlier run" in capfd.readouterr().out
     assert set(read_all(output / "evidence")["record_id"].to_pylist()) == {f"ferry-{row}" for row in range(ROWS)}

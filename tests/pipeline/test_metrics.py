@@ -1,5 +1,6 @@
-"""The figures of an audit, as JSON and as Prometheus reads them."""
+"""The figures of an audit, as JSON and as Prometheus reads them, and quality gates on them."""
 
+import argparse
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,16 +8,22 @@ from math import sqrt
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.pipeline.audit_fixtures import tiny_audit
+from tests.pipeline.audit_process import log_rows, read_all, read_manifest
 from tests.pipeline.made_metrics import made_manifest, made_metrics, metrics_of_nothing
 from tests.report.made_audit import made_audit, no_claim, supported_span, told_spans, unsupported_span
 
+from attribeam.pipeline.command_line import main
 from attribeam.pipeline.metrics import (
     METRICS,
     AnswerTally,
     EvidenceTotals,
+    FinishedRun,
+    QualityGate,
     RiskTotals,
     RunMetrics,
     Unit,
+    failed_gate_lines,
     judge_gates,
     metrics_json,
     prometheus_text,
@@ -25,6 +32,7 @@ from attribeam.pipeline.metrics import (
 )
 from attribeam.report.audit_directory import AuditDirectory
 from attribeam.schemas import ClaimKind, Support
+from attribeam.schemas.evidence_record import claim_rows
 from attribeam.schemas.run_manifest import AuditCounts, CutPassages, RunStatus
 
 
@@ -71,9 +79,8 @@ def test_the_json_file_has_every_metric_and_the_judged_gates():
     assert set(fields["metrics"]) == set(METRICS)
     assert fields["metrics"]["evidence_mass_mean"] == 0.625
     assert (fields["status"], fields["ended_at"]) == ("done", "2026-11-19T02:00:20+00:00")
-    assert fields["quality_gates"] == [
-        {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": True}
-    ]
+    gate = {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": True}
+    assert fields["quality_gates"] == [gate]
 
 
 def test_prometheus_reads_the_text_with_labels_and_zeros():
@@ -106,15 +113,8 @@ def test_a_run_that_did_not_finish_has_its_totals_and_no_sums_of_evidence():
 def test_the_evidence_of_all_chunks_is_summed_up(tmp_path):
     totals = sum_evidence(AuditDirectory.open(made_audit(tmp_path).root))
     spans = {("facts", "supported"): 3, ("mentions", "unsupported"): 3}
-    assert totals == EvidenceTotals(
-        spans,
-        claims=6,
-        evidence_mass=3 * (0.625 + 0.0625),
-        unmatched_spans=3,
-        isolated_spans=0,
-        answers=totals.answers,
-        groups=totals.groups,
-    )
+    mass, others = 3 * (0.625 + 0.0625), {"answers": totals.answers, "groups": totals.groups}
+    assert totals == EvidenceTotals(spans, 6, mass, unmatched_spans=3, isolated_spans=0, **others)
 
 
 def test_the_time_of_an_audit_is_the_hour_of_its_middle_answer(tmp_path):
@@ -149,11 +149,8 @@ def test_reasons_and_hows_are_counted_over_claims(tmp_path):
     told = {
         name: value for name, value in run.values().items() if name.startswith(("uns", "sup")) and "_spans." in name
     }
-    assert {name for name, value in told.items() if value == 0} == told.keys() - {
-        "unsupported_spans.other_value",
-        "supported_spans.quoted",
-    }
-    assert (told["unsupported_spans.other_value"], told["supported_spans.quoted"]) == (2, 2)
+    own = {"unsupported_spans.other_value": 2, "supported_spans.quoted": 2}
+    assert told == dict.fromkeys(told, 0) | own
     read = samples(prometheus_text(run, ()))
     assert read["attribeam_unsupported_claims", (("reason", "other_value"),)] == 2
     assert read["attribeam_unsupported_claims", (("reason", "reversed"),)] == 0
@@ -176,10 +173,8 @@ def test_answers_are_at_risk_from_the_threshold_of_the_verdict_on(tmp_path, mode
 def _many_spans(row):
     """As many claims as the row's number says, some of them unsupported, and a heading that is none."""
     claims = [(supported_span(), unsupported_span())[(row + number) % 3 == 0] for number in range(row)]
-    return (
-        no_claim(ClaimKind.HEADING),
-        *(replace(one, span_index=place + 1, claim_index=place + 1) for place, one in enumerate(claims)),
-    )
+    placed = (replace(one, span_index=place, claim_index=place) for place, one in enumerate(claims, start=1))
+    return (no_claim(ClaimKind.HEADING), *placed)
 
 
 def _naive_error(counts):
@@ -239,3 +234,109 @@ def test_the_json_file_has_errors_claims_by_generator_and_carried_columns_and_cu
     without = json.loads(metrics_json(RunMetrics(cut)))
     assert without["cut_passages"] == {"passages": 9, "sampled": 12, "unit": "words", "length": 40}
     assert (without["groups"], "unsupported_share" in without["standard_errors"]) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "gate"),
+    [
+        ("unsupported_share > 0.05", ("unsupported_share", ">", 0.05)), ("  rows<1 ", ("rows", "<", 1)),
+        ("dead_letters.out_of_memory >= 1", ("dead_letters.out_of_memory", ">=", 1)),
+        ("supported_share.facts <= .9", ("supported_share.facts", "<=", 0.9)),
+    ],
+)  # fmt: skip
+def test_a_gate_is_a_name_an_operator_and_a_number(text, gate):
+    assert quality_gate(text) == QualityGate(*gate)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("unsupported > 0.05", "unsupported_share"), ("pressure > 0.05", "unknown metric 'pressure'"),
+        ("seconds > 60", "cannot be a quality gate"), ("rows == 5", "as operator, was: '=='"),
+        ("unsupported_share > nan", "finite"), ("rows > 1e999", "finite"),
+        ("unsupported_share > 5", "share from 0 to 1"), ("unsupported_share", "NAME OP NUMBER"),
+        ("rows > 5 and spans > 5", "NAME OP NUMBER"), ("", "NAME OP NUMBER"),
+    ],
+)  # fmt: skip
+def test_what_is_no_gate_is_refused_and_told_why(text, complaint):
+    with pytest.raises(argparse.ArgumentTypeError) as refused:
+        quality_gate(text)
+    assert complaint in str(refused.value)
+
+
+def test_a_gate_on_spans_that_are_not_chosen_is_refused(tmp_path, capsys):
+    given_options = ["--input", "x", "--output", str(tmp_path / "out"), "--spans", "facts"]
+    assert main(["audit", *given_options, "--fail-if", "unsupported_share.words > 0.2"]) == 2
+    assert "no spans of the kind 'words'" in capsys.readouterr().err
+
+
+def test_every_failed_gate_is_named_with_value_and_limit_and_no_other():
+    gates = [
+        quality_gate(text)
+        for text in ("unsupported_share > 0.05", "unsupported_share > 0.1", "audited_rows < 100", "rows < 1")
+    ]
+    verdicts = judge_gates(gates, made_metrics())
+    assert [verdict.failed for verdict in verdicts] == [True, False, True, False]
+    assert list(failed_gate_lines(verdicts)) == [
+        "quality gate failed: unsupported_share > 0.05: unsupported_share is 0.1, the limit is 0.05",
+        "quality gate failed: audited_rows < 100: audited_rows is 37, the limit is 100",
+    ]
+
+
+def test_a_share_of_nothing_fails_its_gate_and_says_so_and_so_does_an_unknown_count_of_tokens():
+    (verdict,) = judge_gates([quality_gate("unsupported_share > 0.05")], metrics_of_nothing())
+    assert verdict.failed
+    assert "has no value" in next(failed_gate_lines([verdict]))
+    unknown = RunMetrics(made_manifest(AuditCounts(rows=1, audited=1, spans={"weak": 1}, tokens=None)))
+    assert judge_gates([quality_gate("tokens > 5")], unknown)[0].failed
+
+
+@pytest.mark.parametrize(("text", "code"), [("rows < 1", 0), ("rows < 100", 3)])
+def test_a_failed_gate_has_an_exit_code_of_its_own(text, code, capsys):
+    metrics = made_metrics()
+    assert FinishedRun(metrics, judge_gates([quality_gate(text)], metrics)).report(()) == code
+    assert ("attribeam audit: quality gate failed" in capsys.readouterr().err) == (code == 3)
+
+
+ROWS = 6
+GATES = ("--fail-if", "dead_letter_share > 0.1", "--fail-if", "rows < 1", "--fail-if", "spans < 1000000")
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory):
+    """Small models, and a log whose second row has no answer."""
+    rows = log_rows(ROWS)
+    rows[1]["answer"] = None
+    return tiny_audit(tmp_path_factory.mktemp("gates"), rows)
+
+
+def test_gates_are_judged_on_a_new_audit_and_again_on_the_finished_one(audit, tmp_path, capfd):
+    output = tmp_path / "out"
+    for done_before, more in ((0, ("--no-report",)), (ROWS, ())):
+        assert audit.run_here(output, "--workers", "1", *GATES, *more) == 3
+        assert (output / "report.html").exists() == (not more)
+        captured = capfd.readouterr()
+        failed = [line for line in captured.err.splitlines() if "quality gate" in line]
+        assert len(failed) == 2
+        assert failed[0].endswith("dead_letter_share is 0.1666666667, the limit is 0.1")
+        assert "spans < 1000000" in failed[1]
+        assert ("were finished by an earlier run" in captured.out) == (done_before > 0)
+        assert "metrics.prom" in captured.out
+        _check_metrics(output)
+    assert read_manifest(output).status == "done"
+
+
+def _check_metrics(output):
+    """Both files tell what the evidence holds."""
+    fields = json.loads((output / "metrics.json").read_text())
+    evidence = read_all(output / "evidence")
+    assert fields["status"] == "done"
+    assert fields["metrics"]["spans"] == evidence.num_rows
+    assert fields["metrics"]["dead_letters.empty_answer"] == 1
+    (batch,) = evidence.combine_chunks().to_batches()
+    masses = claim_rows(batch)["evidence_mass"].to_pylist()
+    assert fields["metrics"]["evidence_mass_mean"] == pytest.approx(sum(masses) / len(masses))
+    assert [gate["failed"] for gate in fields["quality_gates"]] == [True, False, True]
+    read = samples((output / "metrics.prom").read_text())
+    assert read["attribeam_quality_gate_failed", (("gate", "dead_letter_share > 0.1"),)] == 1
+    assert read["attribeam_dead_letters", (("reason", "empty_answer"),)] == 1

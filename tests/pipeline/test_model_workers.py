@@ -1,13 +1,12 @@
 """Model workers with stand-ins that have no model, and the devices that they run on."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import time
 from multiprocessing import Pipe
 from socket import send_fds
 from threading import Thread
+from unittest.mock import Mock
 
 import pytest
 from tests.evaluation.dataset_rows import GRADIENTS, WORDS
@@ -32,9 +31,7 @@ from attribeam.pipeline.model_workers import (
     RemoteModels,
     plan_model_workers,
 )
-from attribeam.pipeline.worker_process import (
-    stop_import_server,
-)
+from attribeam.pipeline.worker_process import stop_import_server
 from attribeam.schemas.errors import RunError, UsageError
 from attribeam.transforms.audit_settings import AuditSettings
 from attribeam.transforms.row_groups import take_stage_seconds
@@ -57,7 +54,6 @@ class TestedWorkers(ModelWorkers):
         self._driver.start()
 
     def client(self):
-        """What a worker has of the models."""
         return RemoteModels(self.request_socket, WHOLE_ROWS)
 
     def wait_until(self, is_met):
@@ -68,7 +64,6 @@ class TestedWorkers(ModelWorkers):
             time.sleep(0.01)
 
     def end(self):
-        """End the driver and all processes."""
         self._is_ended = True
         self._driver.join()
         self.kill()
@@ -240,13 +235,10 @@ def test_each_gpu_that_is_named_gets_a_model_worker(device, expected):
     assert _devices(device) == expected
 
 
-def test_one_worker_with_one_gpu_does_everything_itself():
+def test_one_worker_with_one_gpu_does_everything_itself_and_more_model_workers_than_devices_share_them():
     assert _devices("cuda:1", workers=1) is None
     assert _devices("cuda:1", workers=1, model_workers=1) == ("cuda:1",)
     assert _devices("all", workers=1) == ("cuda:0", "cuda:1")
-
-
-def test_more_model_workers_than_devices_share_them():
     assert _devices("all", model_workers=3) == ("cuda:0", "cuda:1", "cuda:0")
 
 
@@ -290,10 +282,8 @@ def test_gpus_are_counted_in_a_process_of_its_own():
 
 
 def test_a_lack_of_memory_ends_a_model_worker_too(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
-
-    monkeypatch.setattr(model_workers, "attention_outcomes", fail)
+    lack = RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 64 bytes.")
+    monkeypatch.setattr(model_workers, "attention_outcomes", Mock(side_effect=lack))
     options = MethodOptions()
     with pytest.raises(MemoryError):
         model_workers._run_block(pickle.dumps(([], [])), resolve_method(options), options, LoadedModels())

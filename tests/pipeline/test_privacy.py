@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.attribution.tiny_models import save_tiny_model
+from tests.pipeline.audit_fixtures import run_locally
 from tests.pipeline.audit_process import output_digests, read_all, read_manifest
 from tests.pipeline.secret_log import (
     CARD,
@@ -25,15 +26,12 @@ from tests.transforms.tiny_parser import save_tiny_parser
 
 from attribeam.attribution.options import ModelOptions
 from attribeam.logs.privacy import MASK, PrivacySettings
-from attribeam.logs.rows import RowRange
 from attribeam.pipeline.command_line import main
 from attribeam.pipeline.input_plan import check_input
-from attribeam.pipeline.worker_pool import run_chunk
 from attribeam.pipeline.worker_process import stop_import_server
-from attribeam.schemas import dead_letter_schema, evidence_schema
 from attribeam.schemas.errors import LeakError
 from attribeam.transforms import row_groups
-from attribeam.transforms.audit_settings import AuditSettings, OutputSchemas
+from attribeam.transforms.audit_settings import AuditSettings
 
 ROWS = 8
 WORDS = ("Who is", "west pier", "The office", "Office of", "Write to")
@@ -120,10 +118,8 @@ def test_every_column_of_the_log_is_masked_in_its_own_type(redacted):
     row = read_all(redacted / "evidence").to_pylist()[0]
     assert row["account"] is None
     assert row["raw"] == b"mail: " + b"*" * len(EMAIL)
-    assert row["contacts"] == [
-        {"kind": "mail", "value": MASK * len(EMAIL)},
-        {"kind": MASK * len(PHONE), "value": MASK * len(CARD)},
-    ]
+    first, second = {"kind": "mail", "value": MASK * len(EMAIL)}, {"kind": MASK * len(PHONE), "value": MASK * len(CARD)}
+    assert row["contacts"] == [first, second]
     assert row["labels"] == [(MASK * len(EMAIL), MASK * len(CASE))]
     assert row["record_id"] == MASK * len(f"0-{EMAIL}")
 
@@ -162,10 +158,8 @@ def test_other_privacy_settings_are_another_audit(redacted, log, capsys):
     given = ["--input", str(log), "--output", str(redacted), *_models(redacted), "--quiet", "--rows-per-chunk", "3"]
     assert main(["audit", *given, "--extra-columns", ",".join(EXTRA_COLUMNS), "--token-evidence"]) == 2
     assert "another option or a version" in capsys.readouterr().err
-    assert read_manifest(redacted).options["privacy"] == {
-        "redact": True,
-        "redact_patterns": {"path": str(CASE_PATTERNS), "sha256": sha256(CASE_PATTERNS.read_bytes()).hexdigest()},
-    }
+    patterns = {"path": str(CASE_PATTERNS), "sha256": sha256(CASE_PATTERNS.read_bytes()).hexdigest()}
+    assert read_manifest(redacted).options["privacy"] == {"redact": True, "redact_patterns": patterns}
 
 
 def _models(output):
@@ -183,21 +177,11 @@ def forgetful(monkeypatch):
 @pytest.mark.usefixtures("forgetful")
 def test_a_file_that_shows_what_is_masked_elsewhere_fails_its_chunk_by_column_and_row(log, redacted, tmp_path):
     _, model, _, parser = _models(redacted)
-    settings = AuditSettings(
-        model=ModelOptions(model=model, device="cpu"),
-        parser=parser,
-        extra_columns=("account", "tags", "hard"),
-        privacy=PrivacySettings(redact=True),
-    )
+    asked = {"extra_columns": ("account", "tags", "hard"), "privacy": PrivacySettings(redact=True)}
+    settings = AuditSettings(model=ModelOptions(model=model, device="cpu"), parser=parser, **asked)
     fields = check_input([str(log)], settings).extra_fields
     with pytest.raises(LeakError, match=r"column 'record_id' of dead_letters\.parquet, made from row 1 of") as caught:
-        run_chunk(
-            RowRange(str(log), 0, ROWS),
-            settings=settings,
-            schemas=OutputSchemas(evidence_schema(extra_fields=fields), dead_letter_schema()),
-            folder=tmp_path / "attempt",
-            on_rows=lambda _: None,
-        )
+        run_locally(str(log), settings, tmp_path / "attempt", extra_fields=fields)
     assert [trace for trace in TRACES if trace in str(caught.value)] == []
 
 
@@ -213,10 +197,9 @@ def test_a_distributed_run_commits_no_chunk_that_shows_what_is_masked(log, redac
 
 
 def test_objects_whose_keys_are_secrets_are_refused_before_anything_is_written(tmp_path, capsys):
-    row = {**secret_rows(1)[0], "by_mail": {EMAIL: 3}}
+    row = {name: secret_rows(1)[0][name] for name in ("record_id", "question", "answer")}
     log = tmp_path / "log.parquet"
-    pq.write_table(pa.Table.from_pylist([{name: row[name] for name in ("record_id", "question", "answer", "by_mail")}
-        | {"passages": ["A"]}]), log)  # fmt: skip
+    pq.write_table(pa.Table.from_pylist([{**row, "by_mail": {EMAIL: 3}, "passages": ["A"]}]), log)
     given = ["--input", str(log), "--output", str(tmp_path / "out"), "--extra-columns", "by_mail"]
     assert main(["audit", *given, "--redact"]) == 2
     assert EMAIL not in (said := capsys.readouterr().err)
@@ -307,9 +290,4 @@ def test_files_of_driver_and_workers_are_private_under_a_private_umask_and_so_is
         stop_import_server()
     written = [output, tmp_path / "later.html", *output.rglob("*")]
     assert len(written) > 10
-    assert [path.name for path in written if _others(path)] == []
-
-
-def _others(path):
-    """Whether anybody but the owner may do anything with it."""
-    return bool(path.stat().st_mode & 0o077)
+    assert [path.name for path in written if path.stat().st_mode & 0o077] == []

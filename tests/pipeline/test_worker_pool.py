@@ -6,6 +6,7 @@ from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from threading import Barrier, get_ident
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,15 +22,9 @@ from attribeam.attribution.attention.attention_model import AttentionModel
 from attribeam.attribution.options import MethodOptions, ModelOptions
 from attribeam.logs.rows import RowRange
 from attribeam.pipeline import worker_pool, worker_process
-from attribeam.pipeline.worker_pool import load_models, run_chunk
-from attribeam.pipeline.worker_process import (
-    OUT_OF_MEMORY,
-    ModelsLoaded,
-    RunRows,
-    WorkerDied,
-    is_load_refusal,
-)
-from attribeam.schemas import Reason, RowFault, dead_letter_schema, evidence_schema
+from attribeam.pipeline.worker_pool import load_models
+from attribeam.pipeline.worker_process import OUT_OF_MEMORY, ModelsLoaded, RunRows, WorkerDied, is_load_refusal
+from attribeam.schemas import Reason, RowFault
 from attribeam.schemas.errors import ModelLoadError
 from attribeam.schemas.run_manifest import sum_counts
 from attribeam.transforms import stages
@@ -45,13 +40,8 @@ def log(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def attempt(tmp_path_factory, settings, log):
-    return run_locally(log, settings, tmp_path_factory.mktemp("audited") / "attempt")
-
-
-@pytest.fixture(scope="module")
-def audited(attempt):
-    return Path(attempt.folder)
+def audited(tmp_path_factory, settings, log):
+    return Path(run_locally(log, settings, tmp_path_factory.mktemp("audited") / "attempt").folder)
 
 
 def only(folder, prefix):
@@ -77,11 +67,9 @@ def test_every_row_is_audited_or_dead_lettered(audited):
 
 
 def test_files_keep_schema_metadata_and_nullability(audited):
-    schemas = schemas_with()
-    evidence, letters = only(audited, "evidence"), only(audited, "dead_letters")
-    assert pq.read_schema(evidence).equals(schemas.evidence, check_metadata=True)
-    assert pq.read_schema(letters).equals(schemas.dead_letters, check_metadata=True)
-    assert pq.ParquetFile(evidence).metadata.row_group(0).column(0).compression == "ZSTD"
+    for name in ("evidence", "dead_letters"):
+        assert pq.read_schema(only(audited, name)).equals(getattr(schemas_with(), name), check_metadata=True)
+    assert pq.ParquetFile(only(audited, "evidence")).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_model_in_a_thread_of_its_own_gives_equal_bytes(tmp_path, settings, log, monkeypatch):
@@ -97,11 +85,8 @@ def test_model_in_a_thread_of_its_own_gives_equal_bytes(tmp_path, settings, log,
 
 
 def test_what_the_models_thread_raises_fails_the_run(tmp_path, settings, log, monkeypatch):
-    def break_down(*_):
-        raise RuntimeError("the device fell off")
-
     monkeypatch.setattr(stages, "runs_in_model_thread", lambda _: True)
-    monkeypatch.setattr(AttentionModel, "attribute", break_down)
+    monkeypatch.setattr(AttentionModel, "attribute", Mock(side_effect=RuntimeError("the device fell off")))
     with pytest.raises(RuntimeError, match="the device fell off"):
         run_locally(log, settings, tmp_path / "out")
 
@@ -180,22 +165,18 @@ def passages_of(number):
     ]
 
 
+LONG_LOG = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
+
+
 @pytest.fixture(scope="module")
 def attempt_in_windows(settings, tmp_path_factory):
     root = tmp_path_factory.mktemp("audit")
-    rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
-    return run_chunk(
-        RowRange(write_log(root / "log.parquet", rows), 0, LONG_ROWS),
-        settings=settings,
-        schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
-        folder=root / "attempt",
-        on_rows=lambda _: None,
-    )
+    return run_locally(write_log(root / "log.parquet", LONG_LOG), settings, root / "attempt")
 
 
 def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attempt_in_windows):
-    assert attempt_in_windows.counts.is_reconciled
-    assert (attempt_in_windows.counts.rows, attempt_in_windows.counts.audited) == (LONG_ROWS, LONG_ROWS - 1)
+    counts = attempt_in_windows.counts
+    assert (counts.is_reconciled, counts.rows, counts.audited) == (True, LONG_ROWS, LONG_ROWS - 1)
     (letter,) = pq.read_table(Path(attempt_in_windows.folder) / attempt_in_windows.dead_letters.path).to_pylist()
     assert (letter["source_row"], letter["stage"], letter["reason"]) == (TOO_LONG, "attribute", "too_many_tokens")
     assert "passage 2 of 2 has" in letter["message"]
@@ -203,7 +184,6 @@ def test_every_row_is_audited_but_the_one_with_a_passage_that_fits_nowhere(attem
 
 def test_manifest_counts_the_rows_in_windows_and_the_tokens_of_all_windows(attempt_in_windows):
     assert attempt_in_windows.counts.rows_in_windows == len(LONG)
-    assert attempt_in_windows.counts.tokens is not None
     assert attempt_in_windows.counts.tokens > 60 * 20
     assert sum_counts([attempt_in_windows.counts, attempt_in_windows.counts]).rows_in_windows == 2 * len(LONG)
 
@@ -224,21 +204,13 @@ def test_evidence_lies_where_it_says_in_passages_of_all_windows(attempt_in_windo
 
 
 def test_row_that_only_the_decoder_cannot_read_is_judged_without_it_and_counted(llama, tmp_path):
-    rows = [log_row(number, passages=passages_of(number)) for number in range(LONG_ROWS)]
     method = MethodOptions(verdict=str(save_probed_verdict(tmp_path / "own", llama)), language_model=str(llama))
     settings = AuditSettings(model=ModelOptions(device="cpu"), method=method)
-    log = write_log(tmp_path / "log.parquet", rows)
+    log = write_log(tmp_path / "log.parquet", LONG_LOG)
     counts = {}
     for name, asked in (("probed", settings), ("plain", replace(settings, method=MethodOptions()))):
-        made = run_chunk(
-            RowRange(log, 0, LONG_ROWS),
-            settings=asked,
-            schemas=OutputSchemas(evidence_schema(), dead_letter_schema()),
-            folder=tmp_path / name,
-            on_rows=lambda _: None,
-        )
-        counts[name] = made.counts
-        assert made.counts.audited == LONG_ROWS
+        counts[name] = run_locally(log, asked, tmp_path / name).counts
+        assert counts[name].audited == LONG_ROWS
     assert (counts["probed"].rows_unread, counts["plain"].rows_unread) == (1, None)
     assert (counts["probed"].rows_asked, counts["plain"].rows_asked) == (LONG_ROWS, None)
     assert sum_counts([counts["probed"], counts["probed"]]).rows_unread == 2
@@ -293,10 +265,7 @@ def test_a_worker_tells_its_models_before_it_is_told_to_end():
     ],
 )
 def test_a_lack_of_memory_ends_the_worker_and_is_no_failure_of_its_chunk(error, monkeypatch):
-    def fail(*_, **__):
-        raise error
-
-    monkeypatch.setattr(worker_pool, "run_chunk", fail)
+    monkeypatch.setattr(worker_pool, "run_chunk", Mock(side_effect=error))
     ours, theirs = Pipe()
     ours.send(RunRows(RowRange("log.parquet", 0, 8), OutputSchemas(pa.schema([]), pa.schema([])), "folder"))
     with pytest.raises(MemoryError):

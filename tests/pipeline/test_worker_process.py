@@ -10,6 +10,7 @@ import threading
 import time
 from multiprocessing import forkserver
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -89,11 +90,8 @@ def test_imports_that_fail_are_a_failed_audit(other_imports):
 
 @pytest.mark.usefixtures("driver_file")
 def test_interrupt_while_a_worker_starts_does_not_wait_for_it(other_imports, monkeypatch):
-    def interrupt(_):
-        raise KeyboardInterrupt
-
     other_imports.write_text("import signal; signal.pause()")
-    monkeypatch.setattr(forkserver, "read_signed", interrupt)
+    monkeypatch.setattr(forkserver, "read_signed", Mock(side_effect=KeyboardInterrupt))
     pool = WorkerPool(AuditSettings(), verbose=False)
     with pytest.raises(KeyboardInterrupt):
         pool.start()

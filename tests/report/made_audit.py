@@ -1,16 +1,12 @@
 """Audit directories, with their logs or of many nights, written without running an audit; texts of our own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,8 +38,6 @@ from attribeam.schemas.run_manifest import AuditCounts, ChunkManifest, DeadLette
 
 
 class Page(HTMLParser):
-    """Tags, attributes and texts of a page."""
-
     def __init__(self, text):
         super().__init__()
         self.tags = []
@@ -79,48 +73,55 @@ class MadeAudit:
     records: tuple[QARecord, ...]
 
     @property
-    def opened(self) -> AuditDirectory:
+    def opened(self):
         return AuditDirectory.open(self.root)
 
-    def page(self, *, previous: MadeAudit | None = None, answers: int = 1000) -> str:
-        """The audit's page."""
+    def page(self, *, previous=None, answers=1000):
         return html_page(self.opened, previous=previous and previous.opened, answers=answers)
 
 
-def made_record(log: Path, row: int, *, answer: str = ANSWER, record_id: str | None = None) -> QARecord:
-    """One record about a ferry."""
-    return QARecord(
-        record_id=f"ferry-{row}" if record_id is None else record_id,
-        question="When does the ferry leave?",
-        passages=PASSAGES,
-        answer=answer,
-        source=RowSource(str(log), row),
-        generator="gull-1",
-        extra_columns=(("team", "harbour"),),
-    )
+def place(part, text):
+    """Where the part first stands in the text."""
+    return CharRange(text.index(part), text.index(part) + len(part))
 
 
-def supported_span(answer: str = ANSWER) -> SpanEvidence:
+def made_record(log, row, *, answer=ANSWER, record_id=None):
+    name, question = f"ferry-{row}" if record_id is None else record_id, "When does the ferry leave?"
+    carried = {"generator": "gull-1", "extra_columns": (("team", "harbour"),)}
+    return QARecord(name, question, PASSAGES, answer, RowSource(str(log), row), **carried)
+
+
+def bare_span(text, part, support, index=0, **fields):
+    """One part of a text without evidence; a claim of its own unless ``fields`` say otherwise."""
+    plain = SpanEvidence(
+        span_index=index, claim_index=index, span_kind=SpanKind.FACTS, chars=place(part, text), text=part,
+        atomic_fact=(place(part, text),), evidence=(), passage_scores=(0.0,), top_passage_index=None,
+        top_passage_id=None, margin=None, evidence_mass=0.5, evidence_isolated=False, support=support,
+        unmatched_values=(),
+    )  # fmt: skip
+    return replace(plain, **fields)
+
+
+def supported_span(answer=ANSWER):
     """``leaves at noon`` is supported by the first passage, in two pieces, one of them in the title."""
-    return _span(answer, "leaves at noon", index=0, support=Support.SUPPORTED, evidence_mass=0.625)
-
-
-def unsupported_span(answer: str = ANSWER) -> SpanEvidence:
-    """``40 cars`` has nothing, and a number that no passage has."""
-    span = _span(answer, "40 cars", index=1, support=Support.UNSUPPORTED, evidence_mass=0.0625)
-    return replace(
-        span,
-        span_kind=SpanKind.MENTIONS,
-        evidence=(),
-        passage_scores=(0.0, 0.0),
-        top_passage_index=None,
-        top_passage_id=None,
-        margin=None,
-        unmatched_values=("40",),
+    part, piece = "leaves at noon", "leaves the east pier at noon"
+    pieces = (
+        EvidencePiece(0, "pier-1", False, place(piece, PASSAGES[0].text), piece, 6.5),
+        EvidencePiece(0, "pier-1", True, CharRange(0, 4), "Time", 0.5),
     )
+    top = {"passage_scores": (7.0, 0.5), "top_passage_index": 0, "top_passage_id": "pier-1", "margin": 0.75}
+    fact = (CharRange(0, place(part, answer).char_end),)
+    return bare_span(answer, part, Support.SUPPORTED, atomic_fact=fact, evidence=pieces, evidence_mass=0.625, **top)
 
 
-def no_claim(kind: ClaimKind, index: int = 0, **changed: Any) -> SpanEvidence:
+def unsupported_span(answer=ANSWER):
+    """``40 cars`` has nothing, and a number that no passage has."""
+    fact = (CharRange(0, place("40 cars", answer).char_end),)
+    told = {"span_kind": SpanKind.MENTIONS, "passage_scores": (0.0, 0.0), "evidence_mass": 0.0625}
+    return bare_span(answer, "40 cars", Support.UNSUPPORTED, 1, atomic_fact=fact, unmatched_values=("40",), **told)
+
+
+def no_claim(kind, index=0, **changed):
     """A span of this kind, which claims nothing, or if it is code, a table or in another language, is not judged."""
     unread = (ClaimKind.CODE, ClaimKind.TABLE, ClaimKind.LANGUAGE)
     support = Support.NOT_JUDGED if kind in unread else Support.NO_CLAIM
@@ -128,7 +129,7 @@ def no_claim(kind: ClaimKind, index: int = 0, **changed: Any) -> SpanEvidence:
     return replace(alone, **changed)
 
 
-def told_spans() -> tuple[SpanEvidence, SpanEvidence]:
+def told_spans():
     """The supported span, which is quoted, and the unsupported one, for which the evidence has "twelve"."""
     reason = UnsupportedReason.OTHER_VALUE
     quoted = replace(supported_span(), how=SupportedHow.QUOTED)
@@ -136,17 +137,17 @@ def told_spans() -> tuple[SpanEvidence, SpanEvidence]:
 
 
 def made_audit(
-    folder: Path,
+    folder,
     *,
-    record_ids: Sequence[str] = ("ferry-0", "ferry-1", "ferry-2"),
-    spans: Mapping[int, tuple[SpanEvidence, ...]] | None = None,
-    status: RunStatus = RunStatus.DONE,
-    rows_per_chunk: int = 2,
-    columns: Sequence[tuple[str, str]] = (),
-    models: Mapping[str, str] | None = None,
-    change: Callable[[QARecord], QARecord] = lambda record: record,
-    extra_fields: Sequence[pa.Field] = EXTRA_FIELDS,
-) -> MadeAudit:
+    record_ids=("ferry-0", "ferry-1", "ferry-2"),
+    spans=None,
+    status=RunStatus.DONE,
+    rows_per_chunk=2,
+    columns=(),
+    models=None,
+    change=lambda record: record,
+    extra_fields=EXTRA_FIELDS,
+):
     """An audit of a log with these ids and one more row, ``ferry-bad``, that became a dead letter.
 
     ``spans`` are those of the rows that have others than the supported and the unsupported one; ``models`` goes into
@@ -162,25 +163,19 @@ def made_audit(
     schema = evidence_schema(extra_fields=extra_fields)
     table = evidence_table([(record, spans.get(record.source.source_row, usual)) for record in records], schema)
     evidence = table.to_pylist()
-    letter = DeadLetter(
-        "ferry-bad", RowSource(str(log), len(records)), Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected"
-    )
+    source = RowSource(str(log), len(records))
+    letter = DeadLetter("ferry-bad", source, Stage.VALIDATE, Reason.EMPTY_ANSWER, "an answer was expected")
     chunks = _write_chunks(root, log, evidence, schema, dead_letter_row(letter), rows_per_chunk)
     content = log.read_bytes()
-    manifest = made_manifest(
-        _counts(evidence, 1),
-        status=status,
-        inputs=(InputFile(str(log), len(content), len(records) + 1, hashlib.sha256(content).hexdigest()),),
-        options={"columns": [list(pair) for pair in columns]},
-        models={"model": "tiny", **(models or {})},
-        chunks=chunks,
-    )
+    audited = InputFile(str(log), len(content), len(records) + 1, hashlib.sha256(content).hexdigest())
+    told = {"options": {"columns": [list(pair) for pair in columns]}, "models": {"model": "tiny", **(models or {})}}
+    manifest = made_manifest(_counts(evidence, 1), status=status, inputs=(audited,), chunks=chunks, **told)
     (root / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     tell_sizes(root)
     return MadeAudit(root, log, records)
 
 
-def tell_sizes(root: Path) -> None:
+def tell_sizes(root):
     """Put the sizes of the files of evidence and dead letters into their manifests."""
     for path in (root / "_chunks").iterdir():
         chunk = ChunkManifest.from_json(path.read_text(encoding="utf-8"))
@@ -189,7 +184,7 @@ def tell_sizes(root: Path) -> None:
         path.write_text(replace(chunk, **sized).to_json(), encoding="utf-8")
 
 
-def say_version(root: Path, pattern: str, version: str) -> Path:
+def say_version(root, pattern, version):
     """Let the first file of an audit that the pattern matches say that it is of another schema version."""
     path = min(root.glob(pattern))
     if path.suffix == ".json":
@@ -200,7 +195,7 @@ def say_version(root: Path, pattern: str, version: str) -> Path:
     return path
 
 
-def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
+def carry_instead(root, ticks, kind):
     """Put a time of ``kind`` into the extra column of every evidence row, which no audit of today would carry."""
     for path in (root / "evidence").iterdir():
         table = pq.read_table(path)
@@ -209,56 +204,15 @@ def carry_instead(root: Path, ticks: int, kind: pa.DataType) -> None:
     tell_sizes(root)
 
 
-def write_made_log(path: Path, records: Sequence[QARecord], columns: Sequence[tuple[str, str]] = ()) -> None:
+def write_made_log(path, records, columns=()):
     """The records as a log, in columns of other names where ``columns`` says so, in row groups of two."""
     names = dict(columns)
-    rows = [
-        {
-            "record_id": record.record_id,
-            "question": record.question,
-            "passages": [asdict(one) for one in record.passages],
-            "answer": record.answer,
-        }
-        for record in records
-    ]
-    table = pa.Table.from_pylist(rows)
+    fields = ("record_id", "question", "passages", "answer")
+    table = pa.Table.from_pylist([{name: asdict(record)[name] for name in fields} for record in records])
     pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), path, row_group_size=2)
 
 
-def _span(answer: str, text: str, *, index: int, support: Support, evidence_mass: float) -> SpanEvidence:
-    chars = CharRange(answer.index(text), answer.index(text) + len(text))
-    passage, title = PASSAGES[0].text, PASSAGES[0].title or ""
-    piece = CharRange(passage.index("leaves"), len(passage) - 1)
-    return SpanEvidence(
-        span_index=index,
-        span_kind=SpanKind.FACTS,
-        chars=chars,
-        text=text,
-        atomic_fact=(CharRange(0, chars.char_end),),
-        evidence=(
-            EvidencePiece(0, "pier-1", False, piece, piece.of(passage), 6.5),
-            EvidencePiece(0, "pier-1", True, CharRange(0, 4), title[:4], 0.5),
-        ),
-        passage_scores=(7.0, 0.5),
-        top_passage_index=0,
-        top_passage_id="pier-1",
-        margin=0.75,
-        evidence_mass=evidence_mass,
-        evidence_isolated=False,
-        support=support,
-        unmatched_values=(),
-        claim_index=index,
-    )
-
-
-def _write_chunks(
-    root: Path,
-    log: Path,
-    evidence: Sequence[Mapping[str, object]],
-    schema: pa.Schema,
-    letter: Mapping[str, object],
-    rows_per_chunk: int,
-) -> tuple[str, ...]:
+def _write_chunks(root, log, evidence, schema, letter, rows_per_chunk):
     """Two files a chunk and its manifest; the dead letter is the log's last row."""
     for folder in ("evidence", "dead_letters", "_chunks"):
         (root / folder).mkdir(parents=True)
@@ -269,8 +223,8 @@ def _write_chunks(
         names.append(f"00000-log-r{start:010d}")
         inside = [row for row in evidence if row["source_row"] in rows]
         letters = [letter] if last_row in rows else []
-        _write_rows(root / "evidence" / f"{names[-1]}.parquet", inside, schema)
-        _write_rows(root / "dead_letters" / f"{names[-1]}.parquet", letters, dead_letter_schema())
+        for kind, own, fields in (("evidence", inside, schema), ("dead_letters", letters, dead_letter_schema())):
+            pq.write_table(pa.Table.from_pylist(own, schema=fields), root / kind / f"{names[-1]}.parquet")
         counts = _counts(inside, len(letters))
         spans = OutputFile(f"evidence/{names[-1]}.parquet", counts.span_count, 0, "")
         dead = OutputFile(f"dead_letters/{names[-1]}.parquet", len(letters), 0, "")
@@ -279,73 +233,65 @@ def _write_chunks(
     return tuple(names)
 
 
-def _write_rows(path: Path, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), path)
-
-
-def _counts(evidence: Sequence[Mapping[str, object]], dead_letters: int) -> AuditCounts:
+def _counts(evidence, dead_letters):
     audited = len({row["source_row"] for row in evidence})
     letters = (DeadLetterCount("validate", "empty_answer", dead_letters),) if dead_letters else ()
     counted = [row for row in evidence if row["claim_index"] in (None, row["span_index"])]
+    unread = [row for row in counted if row["support"] == "not_judged"]
+    first = [row for row in evidence if row["span_index"] == 0]
     return AuditCounts(
-        rows=audited + dead_letters,
-        audited=audited,
-        dead_letters=letters,
-        spans=_numbers(evidence, "support"),
-        tokens=50 * audited,
-        claims=_numbers(counted, "support"),
-        not_judged=_numbers([row for row in counted if row["support"] == "not_judged"], "claim_kind"),
-        answers=_numbers([row for row in evidence if row["span_index"] == 0], "answer_kind"),
-    )
+        audited + dead_letters, audited, letters, spans=_numbers(evidence, "support"), tokens=50 * audited,
+        claims=_numbers(counted, "support"), not_judged=_numbers(unread, "claim_kind"),
+        answers=_numbers(first, "answer_kind"),
+    )  # fmt: skip
 
 
-def _numbers(rows: Sequence[Mapping[str, object]], column: str) -> dict[str, int]:
+def _numbers(rows, column):
     return dict(sorted(Counter(str(row[column]) for row in rows).items()))
 
 
-SPAN: Mapping[str, object] = {
+SPAN = {
     "source_file": "log.parquet", "source_row": 0, "span_kind": "facts", "evidence_mass": 0.5, "support": "supported",
     "unmatched_values": [], "evidence": [], "passage_scores": [], "answer_kind": "answer",
 }  # fmt: skip
 
 
-def span_batches(rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Iterator[pa.RecordBatch]:
+def span_batches(rows, *, size=3):
     """The rows, ``size`` per batch; a field that a row leaves out is that of ``SPAN``, or null."""
     whole = pa.Table.from_pylist([{**SPAN, **row} for row in rows], schema=evidence_schema(extra_fields=_extra(rows)))
     yield from whole.to_batches(max_chunksize=size)
 
 
-def added(tally: Any, rows: Sequence[Mapping[str, object]], *, size: int = 3) -> Any:
+def added(tally, rows, *, size=3):
     """The tally when it has added these rows."""
     for batch in span_batches(rows, size=size):
         tally.add(batch)
     return tally
 
 
-def _extra(rows: Sequence[Mapping[str, object]]) -> list[pa.Field]:
+def _extra(rows):
     known = set(evidence_schema().names)
     names = {name for row in rows for name in row if name not in known}
     return [pa.field(name, pa.string()) for name in sorted(names)]
 
 
 FIRST_NIGHT = datetime(2026, 9, 1, 2, tzinfo=UTC)
-ERROR = 0.002
 
 
 def made_night(
-    root: Path,
-    night: int,
+    root,
+    night,
     *,
-    unsupported: int = 60,
-    status: RunStatus = RunStatus.DONE,
-    errors: Mapping[str, float] | None = None,
-    groups: Mapping[str, Sequence[tuple[str | None, int, int]]] | None = None,
-    failed_gate: bool = False,
-    configuration: str = "same",
-    name: str | None = None,
-    path: str = "log.parquet",
-    answered_at: str | None = None,
-) -> Path:
+    unsupported=60,
+    status=RunStatus.DONE,
+    errors=None,
+    groups=None,
+    failed_gate=False,
+    configuration="same",
+    name=None,
+    path="log.parquet",
+    answered_at=None,
+):
     """An audit of 1,000 claims, ``night`` nights after the first one; groups are (value, supported, unsupported)."""
     started = FIRST_NIGHT + timedelta(days=night)
     folder = root / (f"{started:%Y-%m-%d}" if name is None else name)
@@ -355,30 +301,26 @@ def made_night(
     (folder / "report.html").write_text("page", encoding="utf-8")
     claims = {"supported": 1000 - unsupported, "weak": 0, "unsupported": unsupported}
     letters = (DeadLetterCount("validate", "empty_answer", 2),)
-    counts = AuditCounts(
-        rows=200, audited=198, dead_letters=letters, spans=claims, claims=claims, answers={"answer": 198}
-    )
+    counts = AuditCounts(200, 198, letters, spans=claims, claims=claims, answers={"answer": 198})
     told = {"status": status, "inputs": (InputFile(path, 1000, 200, ""),), "configuration": configuration}
     manifest = made_manifest(counts, started_at=started.isoformat(), **told)
     (folder / "run_manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     gate = {"metric": "weak_share", "operator": ">", "limit": 0.01, "value": 0.05, "failed": failed_gate}
     names = ("value", "supported", "unsupported")
-    metrics = {
-        "started_at": manifest.started_at,
-        "answered_at": answered_at,
-        "metrics": {"mean_answer_risk": 0.25, "answers_at_risk": None},
-        "standard_errors": {"unsupported_share": ERROR} if errors is None else dict(errors),
-        "groups": {
-            column: [{"weak": 0, **dict(zip(names, one, strict=True))} for one in values]
-            for column, values in (groups or {}).items()
-        },
-        "quality_gates": [gate],
+    told = {
+        column: [{"weak": 0, **dict(zip(names, one, strict=True))} for one in values]
+        for column, values in (groups or {}).items()
     }
+    metrics = {
+        "started_at": manifest.started_at, "answered_at": answered_at, "groups": told, "quality_gates": [gate],
+        "metrics": {"mean_answer_risk": 0.25, "answers_at_risk": None},
+        "standard_errors": {"unsupported_share": 0.002} if errors is None else dict(errors),
+    }  # fmt: skip
     (folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
     return folder
 
 
-def made_history(root: Path, unsupported: Sequence[int]) -> Path:
+def made_history(root, unsupported):
     """A folder of audits, one a night, with so many unsupported claims of 1,000."""
     for night, number in enumerate(unsupported):
         made_night(root, night, unsupported=number)

@@ -8,7 +8,6 @@ from tests.report.made_audit import added, made_audit, no_claim, supported_span,
 
 from attribeam.report.answer_ranking import AnswerChange, RiskTally, compare_audits, riskiest_claim
 from attribeam.schemas import AnswerKind, ClaimKind, Support
-from attribeam.schemas.errors import UsageError
 
 START_RISK = {"supported": 0.0, "weak": 0.5, "unsupported": 1.0}
 
@@ -34,16 +33,13 @@ def random_spans(seed):
         for row in range(15):
             answers[file, row] = [
                 {
-                    "source_file": file,
-                    "source_row": row,
-                    "span_index": index,
-                    "claim_index": index,
+                    "source_file": file, "source_row": row, "span_index": index, "claim_index": index,
                     "support": "supported" if row % 5 == 0 else chance.choice(list(START_RISK)),
                     "evidence_mass": chance.randrange(64) / 64,
                     "unmatched_values": ["40"] if row % 5 and chance.random() < 0.3 else [],
                 }
                 for index in range(chance.randrange(1, 6))
-            ]
+            ]  # fmt: skip
     return answers
 
 
@@ -93,36 +89,35 @@ def test_refusals_and_answers_that_cannot_be_judged_come_apart_after_the_others(
     assert (found.judged_count, found.flagged_count, found.mean_risk) == (2, 1, None)
 
 
-def test_an_answer_in_another_language_that_copies_a_passage_is_ranked():
-    copied = {**LANGUAGE, "support": "supported", "claim_index": 0}
-    assert risks_of(ranking_of(answer(0, copied, LANGUAGE, kind="not_judged"), size=1)) == [(0, 0.0)]
-
-
-def test_a_part_of_a_claim_adds_nothing_to_its_answers_risk():
-    part = {**FLAGGED, "claim_index": 0}
-    found = ranking_of(answer(0, {"support": "weak", "evidence_mass": 0.5}, part), size=1)
-    assert risks_of(found) == [(0, pytest.approx(0.25))]
+@pytest.mark.parametrize(
+    ("spans", "kind", "risk"),
+    [
+        # in another language, but copied from a passage; a part of a claim adds nothing
+        ([{**LANGUAGE, "support": "supported", "claim_index": 0}, LANGUAGE], "not_judged", 0.0),
+        ([{"support": "weak", "evidence_mass": 0.5}, {**FLAGGED, "claim_index": 0}], "answer", 0.25),
+    ],
+)
+def test_risk_of_an_answer_is_that_of_its_claims(spans, kind, risk):
+    assert risks_of(ranking_of(answer(0, *spans, kind=kind), size=1)) == [(0, pytest.approx(risk))]
 
 
 @pytest.mark.parametrize(
-    ("size", "rows"), [(20, [*range(16), 40, 41, 60, 61]), (10, [*range(8), 40, 60]), (9, [*range(9)]), (0, [])]
-)
-def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(size, rows):
-    spans = [
-        *(span for row in range(40) for span in answer(row, FLAGGED)),
-        *(span for row in range(40, 60) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
-        *(span for row in range(60, 80) for span in answer(row, LANGUAGE, kind="not_judged")),
-    ]
+    ("groups", "size", "rows"),
+    [
+        ((40, 20, 20), 20, [*range(16), 40, 41, 60, 61]), ((40, 20, 20), 10, [*range(8), 40, 60]),
+        ((40, 20, 20), 9, [*range(9)]), ((40, 20, 20), 0, []),
+        ((1, 19, 2), 10, [*range(9), 20]),  # places that one group does not need fall to the others
+    ],
+)  # fmt: skip
+def test_a_full_worklist_keeps_places_for_refusals_and_what_cannot_be_judged(groups, size, rows):
+    kinds = (
+        ({"kind": "answer"}, FLAGGED),
+        ({"kind": "refusal"}, {"support": "no_claim"}),
+        ({"kind": "not_judged"}, LANGUAGE),
+    )
+    numbered = enumerate(kind for count, kind in zip(groups, kinds, strict=True) for _ in range(count))
+    spans = [span for row, (kind, one) in numbered for span in answer(row, one, **kind)]
     assert [row for row, _ in risks_of(ranking_of(spans, size=size, batch_size=7))] == rows
-
-
-def test_places_that_one_group_does_not_need_fall_to_the_others():
-    spans = [
-        *answer(0, FLAGGED),
-        *(span for row in range(1, 20) for span in answer(row, {"support": "no_claim"}, kind="refusal")),
-        *(span for row in range(20, 22) for span in answer(row, LANGUAGE, kind="not_judged")),
-    ]
-    assert [row for row, _ in risks_of(ranking_of(spans, size=10))] == [*range(9), 20]
 
 
 def test_the_riskiest_claim_has_the_lowest_score_or_else_the_worst_verdict():
@@ -188,17 +183,9 @@ def test_claims_of_the_earlier_audit_are_found_by_id(tmp_path):
     assert found["a"].risk == pytest.approx(0.9, abs=1e-6)
 
 
-def test_an_audit_without_a_common_id_is_refused(tmp_path):
-    with pytest.raises(UsageError, match=r"has none of the record ids of .* the first ids are 'train-1' and 'a'"):
-        compared(tmp_path, [("a", FINE)], [("train-1", FINE)])
-
-
 def test_a_page_shows_answers_that_changed_beside_the_riskiest(tmp_path):
-    now, before = audits(
-        tmp_path,
-        [(f"a{row}", RISKY) for row in range(19)] + [("calm", FINE)],
-        [(f"a{row}", RISKY) for row in range(19)] + [("calm", RISKY)],
-    )
+    risky_ones = [(f"a{row}", RISKY) for row in range(19)]
+    now, before = audits(tmp_path, [*risky_ones, ("calm", FINE)], [*risky_ones, ("calm", RISKY)])
     page = now.page(previous=before, answers=10)
     assert '"id":"calm"' in page
     assert '"change":"no longer flagged"' in page

@@ -1,6 +1,11 @@
-"""Opening an audit: what is one, which of its files count, and rows in small batches."""
+"""Opening an audit: what is one, which of its files count, rows in small batches, and texts read again from logs."""
 
+import hashlib
+import os
+import shutil
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -10,23 +15,19 @@ from tests.report.made_audit import made_audit, supported_span, tell_sizes
 
 from attribeam.logs.privacy import PrivacySettings
 from attribeam.report.audit_directory import BATCH_ROWS, AuditDirectory
-from attribeam.schemas.errors import RunError, UsageError
-from attribeam.schemas.run_manifest import RunStatus
+from attribeam.report.audited_answer import AuditedLogs, LogFile
+from attribeam.schemas import Passage, RowSource
+from attribeam.schemas.errors import LogReadError, RunError, UsageError
+from attribeam.schemas.run_manifest import InputFile, RunStatus
 from attribeam.transforms.row_groups import write_tables
 
 
-def test_rows_come_in_the_order_of_the_log_with_their_extra_columns(tmp_path):
+def test_rows_come_in_the_order_of_the_log_with_the_columns_and_rows_that_were_asked_for(tmp_path):
     audit = made_audit(tmp_path).opened
     rows = [row for batch in audit.evidence_batches() for row in batch.to_pylist()]
-    assert [(row["source_row"], row["span_index"]) for row in rows] == [
-        (row, index) for row in range(3) for index in range(2)
-    ]
+    assert [(row["source_row"], row["span_index"]) for row in rows] == [*product(range(3), range(2))]
     assert [field.name for field in audit.extra_fields] == ["team"]
     assert {row["team"] for row in rows} == {"harbour"}
-
-
-def test_batches_have_the_columns_and_rows_that_were_asked_for(tmp_path):
-    audit = made_audit(tmp_path).opened
     where = ds.field("support") == "unsupported"
     rows = [row for batch in audit.evidence_batches(["text", "support"], where=where) for row in batch.to_pylist()]
     assert rows == [{"text": "40 cars", "support": "unsupported"}] * 3
@@ -76,13 +77,11 @@ def test_an_audit_of_nothing_has_no_batches_and_still_a_schema(tmp_path):
     assert isinstance(audit.evidence_schema, pa.Schema)
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["no directory", "an empty one"])
-def test_what_is_no_audit_is_refused_by_name(tmp_path, there):
-    place = tmp_path / "elsewhere"
-    if there:
-        place.mkdir()
-    with pytest.raises(UsageError, match="elsewhere"):
-        AuditDirectory.open(place)
+def test_what_is_no_audit_is_refused_by_name(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("absent", "empty"):
+        with pytest.raises(UsageError, match=name):
+            AuditDirectory.open(tmp_path / name)
 
 
 @pytest.mark.parametrize("folder", ["evidence", "dead_letters"])
@@ -96,9 +95,8 @@ def test_a_file_that_is_not_as_it_was_written_is_told_by_name_with_the_way_out(t
         pq.write_table(pq.read_table(damaged).slice(0, 0), damaged)
     else:
         damaged.unlink()
-    with pytest.raises(
-        RunError, match=rf"{damaged.name} should have .* bytes .*, but it .*; start the audit's command"
-    ):
+    problem = rf"{damaged.name} should have .* bytes .*, but it .*; start the audit's command"
+    with pytest.raises(RunError, match=problem):
         AuditDirectory.open(root)
 
 
@@ -138,3 +136,93 @@ def test_a_column_that_is_not_as_written_is_an_error_that_names_it(tmp_path, col
     for read in (audit.evidence_batches(), audit.evidence_columns(["claim_index"])):
         with pytest.raises(RunError, match=f"{path.name}.*{column}"):
             list(read)
+
+
+IDS = [f"ferry-{row}" for row in range(7)]
+
+
+def _logs(made):
+    return AuditedLogs.of(made.opened)
+
+
+def test_the_wanted_rows_come_whole_and_in_order(tmp_path):
+    made = made_audit(tmp_path, record_ids=IDS)
+    wanted = frozenset(made.records[row].source for row in (6, 1, 4))
+    found = list(_logs(made).answers(wanted))
+    assert [answer.source.source_row for answer in found] == [1, 4, 6]
+    for answer in found:
+        record = made.records[answer.source.source_row]
+        assert (answer.record_id, answer.question, answer.passages, answer.answer) == (
+            record.record_id, record.question, record.passages, record.answer,
+        )  # fmt: skip
+    assert _logs(made).problems(wanted) == ()
+
+
+def test_columns_of_other_names_are_found_as_the_audit_found_them(tmp_path):
+    made = made_audit(tmp_path, columns=[("answer", "response"), ("passages", "contexts")])
+    (answer,) = _logs(made).answers(frozenset([made.records[2].source]))
+    assert (answer.answer, answer.passages) == (made.records[2].answer, made.records[2].passages)
+
+
+def _changed(log):
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+
+
+def _in_its_place_a_pipe(log):
+    log.unlink()
+    os.mkfifo(log)
+
+
+@pytest.mark.parametrize(
+    ("harm", "problem"),
+    [(_changed, "another content"), (Path.unlink, "not there any more"), (_in_its_place_a_pipe, "no file but a pipe")],
+)
+def test_a_log_that_is_not_as_it_was_gives_no_text_and_is_named(tmp_path, harm, problem):
+    made = made_audit(tmp_path)
+    harm(made.log)
+    wanted = frozenset([made.records[0].source])
+    assert list(_logs(made).answers(wanted)) == []
+    (told,) = _logs(made).problems(wanted)
+    assert str(made.log) in told
+    assert problem in told
+
+
+def test_a_log_that_is_replaced_when_its_state_is_known_gives_no_text(tmp_path):
+    made = made_audit(tmp_path)
+    logs, wanted = _logs(made), frozenset([made.records[0].source])
+    assert logs.problems(wanted) == ()
+    shutil.copy(made.log, tmp_path / "other.parquet")
+    (tmp_path / "other.parquet").replace(made.log)
+    with pytest.raises(LogReadError, match="was replaced or written to"):
+        list(logs.answers(wanted))
+
+
+def test_a_file_that_was_no_input_is_named(tmp_path):
+    wanted = frozenset([RowSource("elsewhere.parquet", 0)])
+    logs = _logs(made_audit(tmp_path))
+    assert list(logs.answers(wanted)) == []
+    assert logs.problems(wanted) == ("'elsewhere.parquet' is no input of this audit",)
+
+
+TYPES = {
+    "string": pa.string(), "large": pa.large_string(), "view": pa.string_view(), "bytes": pa.binary(),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TYPES.values(), ids=TYPES)
+def test_texts_may_have_any_type_that_an_audit_reads(kind, tmp_path):
+    texts = {"question": ["Wann?", "Wo?"], "answer": ["Um zwölf 🚢.", "Am Kai."]}
+    columns = {name: pa.array(own).cast(kind) for name, own in texts.items()} | {"unread": [b"\xff", b"\xff"]}
+    columns |= {"record_id": [17, 18], "passages": [["Der Fährplan"], ["Ost", "West"]]}
+    log = tmp_path / "log.parquet"
+    pq.write_table(pa.table(columns), log)
+    content = log.read_bytes()
+    audited = InputFile(str(log), len(content), 2, hashlib.sha256(content).hexdigest())
+    logs = AuditedLogs({str(log): LogFile(audited)})
+    found = list(logs.answers(frozenset(RowSource(str(log), row) for row in (1, 0))))
+    read = [(one.record_id, one.question, one.answer) for one in found]
+    assert read == [("17", "Wann?", "Um zwölf 🚢."), ("18", "Wo?", "Am Kai.")]
+    assert found[0].passages == (Passage("Der Fährplan"),)

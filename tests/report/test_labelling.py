@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import cohen_kappa_score
+from tests.evaluation.marked_ferries import save
 from tests.report.made_audit import ANSWER, made_audit, supported_span, told_spans
 
 from attribeam.pipeline.command_line import main
@@ -43,14 +44,11 @@ def test_a_label_studio_task_suggests_the_claims_with_their_verdicts(audit, tmp_
     assert task["data"]["passages"].startswith("[1] Timetable\nThe ferry to Aln")
     (prediction,) = task["predictions"]
     regions = [one["value"] for one in prediction["result"]]
-    assert [(one["text"], one["labels"]) for one in regions] == [
-        ("leaves at noon", ["supported"]),
-        ("40 cars", ["unsupported"]),
-    ]
+    suggested = [(one["text"], one["labels"]) for one in regions]
+    assert suggested == [("leaves at noon", ["supported"]), ("40 cars", ["unsupported"])]
     assert all(ANSWER[one["start"] : one["end"]] == one["text"] for one in regions)
-    assert {(one["from_name"], one["to_name"], one["type"]) for one in prediction["result"]} == {
-        ("support", "answer", "labels")
-    }
+    names = {(one["from_name"], one["to_name"], one["type"]) for one in prediction["result"]}
+    assert names == {("support", "answer", "labels")}
 
 
 def test_an_argilla_record_suggests_the_claims_with_their_verdicts(audit, tmp_path):
@@ -59,19 +57,15 @@ def test_an_argilla_record_suggests_the_claims_with_their_verdicts(audit, tmp_pa
     assert record["id"] == f"{audit.log}:0"
     assert record["metadata"] == {"record_id": "ferry-0", "source_file": str(audit.log), "source_row": 0}
     value = record["suggestions"]["support"]["value"]
-    assert [(ANSWER[one["start"] : one["end"]], one["label"]) for one in value] == [
-        ("leaves at noon", "supported"),
-        ("40 cars", "unsupported"),
-    ]
+    suggested = [(ANSWER[one["start"] : one["end"]], one["label"]) for one in value]
+    assert suggested == [("leaves at noon", "supported"), ("40 cars", "unsupported")]
 
 
 def test_tasks_say_why_claims_have_their_verdicts(tmp_path):
     audit = made_audit(tmp_path / "made", record_ids=["ferry-0"], spans={0: told_spans()})
     (task,) = exported(audit, tmp_path / "tasks.json")
-    assert [one["meta"]["text"] for one in task["predictions"][0]["result"]] == [
-        ["quoted"],
-        ["other value — evidence says: twelve"],
-    ]
+    told = [one["meta"]["text"] for one in task["predictions"][0]["result"]]
+    assert told == [["quoted"], ["other value — evidence says: twelve"]]
     (record,) = exported(audit, tmp_path / "records.json", tool="argilla")
     told = {name: record["metadata"][name] for name in ("reason", "expected", "how")}
     assert told == {"reason": ["other_value"], "expected": ["twelve"], "how": ["quoted"]}
@@ -196,13 +190,8 @@ def test_every_format_that_the_page_saves_is_read(tmp_path, ending):
 )
 def test_a_mark_is_of_the_words_that_it_was_made_on(tmp_path, saved, shown, same):
     row = {**mark("supported", "Ada", "2026"), "char_start": 0, "char_end": 9, "text": saved}
-    (found,) = read_marks([written(tmp_path / "marks.jsonl", row)]).marks
+    (found,) = read_marks([save(tmp_path / "marks.jsonl", [row])]).marks
     assert found.may_be_of(shown) is same
-
-
-def written(path, *rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def mark(label, reviewer, moment):
@@ -210,11 +199,11 @@ def mark(label, reviewer, moment):
 
 
 def test_of_one_reviewer_the_newest_mark_counts_and_reviewers_who_disagree_cancel_out(tmp_path):
-    first = written(
-        tmp_path / "1.jsonl", mark("supported", "Ada", "2026-01-02"), mark("unsupported", "Ada", "2026-01-01")
+    first = save(
+        tmp_path / "1.jsonl", [mark("supported", "Ada", "2026-01-02"), mark("unsupported", "Ada", "2026-01-01")]
     )
     assert read_marks([first]).marks == (Mark("a", None, True),)
-    second = written(tmp_path / "2.jsonl", mark("unsupported", "Ben", "2026-01-01"))
+    second = save(tmp_path / "2.jsonl", [mark("unsupported", "Ben", "2026-01-01")])
     found = read_marks([first, second])
     assert (found.marks, found.disputed) == ((), 1)
 
@@ -223,7 +212,7 @@ def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(tmp_
     ada = [{**mark("supported", "Ada", "2026"), "record_id": name, "mark": "wrong"} for name in "abcd"]
     labels = ("supported", "unsupported", None)
     ben = [{**row, "reviewer": None, "label": label} for row, label in zip(ada, labels, strict=False)]
-    files = [written(tmp_path / "ada.jsonl", *ada), written(tmp_path / "ben.jsonl", *ben)]
+    files = [save(tmp_path / "ada.jsonl", ada), save(tmp_path / "ben.jsonl", ben)]
     output = tmp_path / "merged.jsonl"
     assert main(["import", "marks", "--data", *map(str, files), "--output", str(output)]) == 0
     rows = {row["record_id"]: row for row in map(json.loads, output.read_text(encoding="utf-8").splitlines())}
@@ -241,10 +230,10 @@ def test_marks_of_several_people_are_merged_and_disputed_ones_become_unsure(tmp_
 
 
 def test_files_of_one_name_are_of_several_people(tmp_path):
-    files = [tmp_path / name / "marks.jsonl" for name in ("ann", "ben")]
-    for file, label in zip(files, ("supported", "unsupported"), strict=True):
-        file.parent.mkdir()
-        file.write_text(json.dumps({"record_id": "ferry", "label": label}), encoding="utf-8")
+    for name in ("ann", "ben"):
+        (tmp_path / name).mkdir()
+    labels = {"ann": "supported", "ben": "unsupported"}
+    files = [save(tmp_path / one / "marks.jsonl", [{"record_id": "f", "label": own}]) for one, own in labels.items()]
     assert read_marks(files).disputed == 1
 
 
@@ -271,7 +260,7 @@ def test_alpha_is_one_minus_observed_by_expected_disagreement_of_all_who_marked_
 
 def test_without_its_package_alpha_is_named_with_the_way_to_get_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "krippendorff", None)
-    files = [written(tmp_path / f"{name}.jsonl", mark("supported", name, "2026")) for name in ("Ada", "Ben")]
+    files = [save(tmp_path / f"{name}.jsonl", [mark("supported", name, "2026")]) for name in ("Ada", "Ben")]
     assert main(["import", "marks", "--data", *map(str, files), "--output", str(tmp_path / "all.jsonl")]) == 0
     assert "pip install 'attribeam[agreement]'" in capsys.readouterr().out
 
@@ -282,7 +271,7 @@ FIRST, SECOND = RowSource("log.parquet", 3), RowSource("log.parquet", 4)
 def test_answers_with_one_id_are_told_apart_by_their_rows(tmp_path):
     rows = [{**mark("supported", "Ada", "2026"), "source_file": "log.parquet", "source_row": row} for row in (3, 4)]
     rows[1]["label"] = "unsupported"
-    marks = read_marks([written(tmp_path / "marks.jsonl", *rows)]).marks
+    marks = read_marks([save(tmp_path / "marks.jsonl", rows)]).marks
     assert [(one.source, one.supported) for one in marks] == [(FIRST, True), (SECOND, False)]
     found = marks_by_answer(marks, [("a", FIRST), ("a", SECOND), ("b", RowSource("log.parquet", 5))])
     assert {source: [one.supported for one in own] for source, own in found.items()} == {FIRST: [True], SECOND: [False]}
@@ -291,10 +280,8 @@ def test_answers_with_one_id_are_told_apart_by_their_rows(tmp_path):
 def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id():
     moved, rowless = Mark("a", None, True, FIRST), Mark("b", None, True)
     elsewhere = RowSource("other.parquet", 0)
-    assert marks_by_answer([moved, rowless], [("a", elsewhere), ("b", SECOND)]) == {
-        elsewhere: [moved],
-        SECOND: [rowless],
-    }
+    found = marks_by_answer([moved, rowless], [("a", elsewhere), ("b", SECOND)])
+    assert found == {elsewhere: [moved], SECOND: [rowless]}
     assert marks_by_answer([moved, rowless], [(one, RowSource("x", row)) for one in "ab" for row in (0, 1)]) == {}
 
 
@@ -304,7 +291,7 @@ def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id():
         ({"record_id": "a", "mark": "right"}, "lacks label"),
         (
             {"record_id": "a", "label": "good"},
-            r"row 1: label should be 'supported', 'unsupported' or empty, was: 'good'",
+            "row 1: label should be 'supported', 'unsupported' or empty, was: 'good'",
         ),
         ({"record_id": None, "label": "supported"}, "record_id should be the id"),
         ({"record_id": "a", "label": "supported", "char_start": 5}, "char_start and char_end should be"),
@@ -312,7 +299,7 @@ def test_a_mark_whose_row_moved_is_of_the_only_answer_with_its_id():
     ],
 )
 def test_a_row_that_is_no_mark_is_refused_by_file_row_and_field(tmp_path, row, complaint):
-    file = written(tmp_path / "marks.jsonl", row)
+    file = save(tmp_path / "marks.jsonl", [row])
     with pytest.raises(DataError, match=complaint) as error:
         read_marks([file])
     assert str(file) in str(error.value)
@@ -342,7 +329,7 @@ def test_times_of_parquet_are_read_whatever_python_can_hold(tmp_path, unit, zone
 
 
 def test_of_two_marks_on_one_day_the_newer_counts_in_whatever_format_it_was_saved(tmp_path):
-    morning = written(tmp_path / "1.jsonl", mark("supported", "Ada", "2026-01-02T08:00:00.000Z"))
+    morning = save(tmp_path / "1.jsonl", [mark("supported", "Ada", "2026-01-02T08:00:00.000Z")])
     evening = mark("unsupported", "Ada", datetime(2026, 1, 2, 20, tzinfo=UTC))
     pq.write_table(pa.Table.from_pylist([evening]), tmp_path / "2.parquet")
     assert read_marks([tmp_path / "2.parquet", morning]).marks == (Mark("a", None, False),)

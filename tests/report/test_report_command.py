@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.report.made_audit import (
+    ANSWER,
     PASSAGES,
     made_audit,
     no_claim,
@@ -34,7 +35,6 @@ from attribeam.schemas.run_manifest import RunStatus
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """An audit of four rows."""
     return made_audit(tmp_path_factory.mktemp("report"))
 
 
@@ -165,18 +165,13 @@ def test_extra_columns_of_any_type_have_a_plain_value(value, kind, plain):
     assert json.loads(line) == {"value": plain}
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        ([10**12], pa.list_(pa.timestamp("s"))),
-        (0, pa.timestamp("s", "Mars/Base")),
-        (0, pa.timestamp("ns", "Mars/Base")),
-    ],
-)
+MARS = (pa.timestamp(unit, "Mars/Base") for unit in ("s", "ns"))
+
+
+@pytest.mark.parametrize(("value", "kind"), [([10**12], pa.list_(pa.timestamp("s"))), *((0, kind) for kind in MARS)])
 def test_a_value_that_python_has_no_type_for_is_an_error_that_names_its_column(value, kind):
-    batch = _batch([value], kind)
     with pytest.raises(RunError, match="'value'"):
-        list(jsonl_lines([batch]))
+        list(jsonl_lines([_batch([value], kind)]))
 
 
 HOSTILE = "<script>alert(1)</script> | [x](http://y) `a` **b** ![i](j) &amp; \x1b[2J"
@@ -212,47 +207,29 @@ def test_a_digest_lists_claims_and_says_what_refuses_or_is_not_judged(tmp_path):
         2: (claim, part),
     }
     lines = list(digest_lines(made_audit(tmp_path, spans=spans).opened, answers=9))
-    assert [line for line in lines if line.startswith("### ")] == [
-        "### 1. ferry-2 (risk 0.75)\n",
-        "### 2. ferry-1 (risk 0.12, a refusal)\n",
-        "### 3. ferry-0 (not judged: language)\n",
-    ]
-    assert [line for line in lines if line.startswith("| unsupp")] == [
-        "| unsupported | 1 | 100.0% |",
-        "| unsupported | 0.25 | 6% | 40 cars | 40 | none |",
-    ]
+    headings = ("1. ferry-2 (risk 0.75)", "2. ferry-1 (risk 0.12, a refusal)", "3. ferry-0 (not judged: language)")
+    assert [line for line in lines if line.startswith("### ")] == [f"### {one}\n" for one in headings]
+    unsupported = ["| unsupported | 1 | 100.0% |", "| unsupported | 0.25 | 6% | 40 cars | 40 | none |"]
+    assert [line for line in lines if line.startswith("| unsupp")] == unsupported
     assert "| spans with support `not_judged` | 1 |  |" in lines
     assert "| answers of the kind `refusal` | 1 | 33.3% |" in lines
 
 
-def test_a_digest_says_why_a_claim_is_unsupported(tmp_path):
-    audit = made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()}).opened
-    (row,) = (line for line in digest_lines(audit, answers=1) if line.startswith("| unsupported: "))
-    assert row.split(" | ")[0] == "| unsupported: other value — evidence says: twelve"
-
-
-def test_a_digest_without_its_log_has_no_whole_texts(tmp_path):
-    made = made_audit(tmp_path)
+def test_a_digest_says_why_a_claim_is_unsupported_and_without_its_log_has_no_whole_texts(tmp_path):
+    made = made_audit(tmp_path, record_ids=["ferry"], spans={0: told_spans()})
     made.log.unlink()
-    text = "\n".join(digest_lines(made.opened, answers=5))
-    assert "40 cars" in text
-    assert "Question" not in text
+    lines = [*digest_lines(made.opened, answers=1)]
+    (row,) = (line for line in lines if line.startswith("| unsupported: "))
+    assert row.split(" | ")[0] == "| unsupported: other value — evidence says: twelve"
+    assert "40 cars" in "\n".join(lines)
+    assert "Question" not in "\n".join(lines)
 
 
 def test_hostile_texts_in_every_field_stay_text(tmp_path):
-    made = made_audit(
-        tmp_path,
-        record_ids=["x"],
-        spans={0: (replace(_ALONE, text=HOSTILE, unmatched_values=(HOSTILE,)),)},
-        change=lambda record: replace(
-            record,
-            record_id=HOSTILE,
-            question=HOSTILE,
-            answer=f"{record.answer}\n{HOSTILE}",
-            generator=HOSTILE,
-            passages=(Passage(HOSTILE, HOSTILE, HOSTILE), PASSAGES[1]),
-        ),
-    )
+    texts = dict.fromkeys(("record_id", "question", "generator"), HOSTILE)
+    texts |= {"answer": f"{ANSWER}\n{HOSTILE}", "passages": (Passage(HOSTILE, HOSTILE, HOSTILE), PASSAGES[1])}
+    spans = {0: (replace(_ALONE, text=HOSTILE, unmatched_values=(HOSTILE,)),)}
+    made = made_audit(tmp_path, record_ids=["x"], spans=spans, change=lambda record: replace(record, **texts))
     page = _rendered("\n".join(digest_lines(made.opened, answers=5)))
     assert "\x1b" not in page
     for tag in ("<script", "<a ", "<img", "<em>"):

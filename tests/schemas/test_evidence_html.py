@@ -2,10 +2,9 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.report.made_audit import ANSWER, Page, made_record, supported_span, told_spans, unsupported_span
+from tests.report.made_audit import ANSWER, Page, bare_span, made_record, supported_span, told_spans, unsupported_span
 
 from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, Support, UnsupportedReason
 from attribeam.schemas.evidence_html import Explanation, answer_html, cut, span_html
@@ -14,8 +13,6 @@ ATTACK = "<script>window.hacked = 1</script><img src=x onerror=alert(1)>\"'&</st
 
 
 class Fragment(Page):
-    """A page that knows its texts without the style."""
-
     def __init__(self, text):
         self.open = []
         super().__init__(text)
@@ -39,44 +36,26 @@ class Fragment(Page):
 
 
 def answer():
-    return made_record(Path("log.parquet"), 0), (supported_span(), unsupported_span())
+    return made_record("log.parquet", 0), (supported_span(), unsupported_span())
 
 
 def hostile():
     chars = CharRange(0, len(ATTACK))
-    record = replace(
-        made_record(Path("l"), 0, answer=ATTACK), question=ATTACK, passages=(Passage(ATTACK, ATTACK, ATTACK),)
-    )
+    passages = (Passage(ATTACK, ATTACK, ATTACK),)
+    record = replace(made_record("l", 0, answer=ATTACK), question=ATTACK, passages=passages)
     pieces = tuple(EvidencePiece(0, ATTACK, in_title, chars, ATTACK, 1.0) for in_title in (True, False))
-    span = replace(
-        unsupported_span(),
-        chars=chars,
-        text=ATTACK,
-        evidence=pieces,
-        passage_scores=(2.0,),
-        top_passage_index=0,
-        unmatched_values=(ATTACK, "<b>"),
-        reason=UnsupportedReason.OTHER_ENTITY,
-        expected=ATTACK,
-        unsupported_words=(CharRange(0, 8),),
-    )
-    return record, (span,)
+    told = {"reason": UnsupportedReason.OTHER_ENTITY, "expected": ATTACK, "unsupported_words": (CharRange(0, 8),)}
+    found = {"evidence": pieces, "passage_scores": (2.0,), "top_passage_index": 0}
+    values = (ATTACK, "<b>")
+    return record, (bare_span(ATTACK, ATTACK, Support.UNSUPPORTED, unmatched_values=values, **found, **told),)
 
 
 def test_an_answer_is_shown_with_question_claims_and_passages():
     record, spans = answer()
     page = Fragment(answer_html(record, spans))
-    for text in (
-        record.question,
-        ANSWER,
-        "2 claims",
-        "unsupported",
-        "supported",
-        *(one.text for one in record.passages),
-    ):
+    texts = (one.text for one in record.passages)
+    for text in (record.question, ANSWER, "2 claims", "unsupported", "supported", *texts, "Timetable", "pier-1"):
         assert text in page.text
-    assert "Timetable" in page.text
-    assert "pier-1" in page.text
 
 
 def test_a_span_is_shown_with_its_verdict_and_evidence():
@@ -108,12 +87,9 @@ def test_the_words_that_speak_against_a_claim_are_marked():
 
 def test_a_piece_of_the_answer_has_the_support_of_the_shortest_span_around_it():
     record, (supported, unsupported) = answer()
-    whole = replace(
-        supported, span_index=2, claim_index=2, chars=CharRange(0, len(ANSWER)), text=ANSWER, support=Support.WEAK
-    )
-    pieces = re.findall(
-        r'<span class="seg (\w+) [^"]*">(.*?)</span>', answer_html(record, (whole, supported, unsupported))
-    )
+    whole = bare_span(ANSWER, ANSWER, Support.WEAK, 2)
+    shown = answer_html(record, (whole, supported, unsupported))
+    pieces = re.findall(r'<span class="seg (\w+) [^"]*">(.*?)</span>', shown)
     assert ("supported", supported.text) in pieces
     assert ("weak", "The ferry ") in pieces
 

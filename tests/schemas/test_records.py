@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 from tests.pipeline.made_metrics import made_manifest
+from tests.report.made_audit import bare_span
 
 from attribeam.pipeline.command_line import main
 from attribeam.schemas import (
@@ -21,8 +22,6 @@ from attribeam.schemas import (
     Reason,
     RowFault,
     RowSource,
-    SpanEvidence,
-    SpanKind,
     Stage,
     Support,
     SupportedHow,
@@ -60,22 +59,8 @@ from attribeam.schemas.run_manifest import (
 SOURCE = RowSource("log.parquet", 4)
 RECORD = QARecord("r", "Who?", (Passage("Ada lit it."),), "Ada.", SOURCE, extra_columns=(("region", "north"),))
 PIECE = EvidencePiece(0, None, False, CharRange(0, 3), "Ada", 0.5)
-SPAN = SpanEvidence(
-    span_index=0,
-    span_kind=SpanKind.FACTS,
-    chars=CharRange(0, 3),
-    text="Ada",
-    atomic_fact=(CharRange(0, 3),),
-    evidence=(PIECE,),
-    passage_scores=(0.5,),
-    top_passage_index=0,
-    top_passage_id=None,
-    margin=1.0,
-    evidence_mass=0.5,
-    evidence_isolated=False,
-    support=Support.SUPPORTED,
-    unmatched_values=("1874",),
-)
+TOLD = {"passage_scores": (0.5,), "top_passage_index": 0, "margin": 1.0, "unmatched_values": ("1874",)}
+SPAN = bare_span("Ada.", "Ada", Support.SUPPORTED, evidence=(PIECE,), claim_index=None, **TOLD)
 
 
 def _row(record, span):
@@ -86,26 +71,16 @@ def _row(record, span):
 
     fields = flat(asdict(span))
     tokens = fields["token_evidence"]
-    return {
-        "record_id": record.record_id,
-        **asdict(record.source),
-        "answered_at": record.answered_at,
-        "generator": record.generator,
-        **fields,
-        "evidence": [*map(flat, fields["evidence"])],
-        "token_evidence": None if tokens is None else [*map(flat, tokens)],
-        **dict(record.extra_columns),
-    }
+    fields |= {"evidence": [*map(flat, fields["evidence"])], "token_evidence": tokens and [*map(flat, tokens)]}
+    own = {name: getattr(record, name) for name in ("record_id", "answered_at", "generator")}
+    return {**own, **asdict(record.source), **fields, **dict(record.extra_columns)}
 
 
 def test_evidence_table_is_the_rows_of_all_spans_in_their_order():
     schema = evidence_schema(extra_fields=[pa.field("region", pa.string())], metadata={"a": "b"})
-    other = replace(
-        RECORD, record_id="s", answered_at=datetime(2026, 1, 2, tzinfo=UTC), extra_columns=(("region", None),)
-    )
-    bare = replace(
-        SPAN, span_index=1, evidence=(), passage_scores=(0.0,), top_passage_index=None, margin=None, unmatched_values=()
-    )
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    other = replace(RECORD, record_id="s", answered_at=moment, extra_columns=(("region", None),))
+    bare = bare_span("Ada.", "Ada", Support.SUPPORTED, 1, claim_index=None)
     reasoned = replace(SPAN, reason=UnsupportedReason.OTHER_VALUE, expected="1874", how=SupportedHow.QUOTED)
     reasoned = replace(reasoned, token_evidence=(TokenEvidence(0, True, CharRange(1, 3), 0.25),))
     rows = [(RECORD, (SPAN, bare)), (RECORD, ()), (other, (replace(reasoned, evidence=(PIECE, PIECE)),))]
@@ -162,35 +137,19 @@ def test_error_of_a_command_is_one_line_and_its_exit_code(error, code, monkeypat
 
 
 COUNTS = AuditCounts(
-    rows=3,
-    audited=2,
-    dead_letters=(DeadLetterCount("validate", "no_passages", 1),),
-    spans={"supported": 4, "weak": 1},
-    tokens=120,
-    claims={"supported": 4},
-    answers={"answer": 2},
-)
+    3, 2, (DeadLetterCount("validate", "no_passages", 1),), spans={"supported": 4, "weak": 1}, tokens=120,
+    claims={"supported": 4}, answers={"answer": 2},
+)  # fmt: skip
+NAME = "00000-log-r0000000000"
 CHUNK = ChunkManifest(
-    chunk="00000-log-r0000000000",
-    source_file="log.parquet",
-    input_sha256="ab",
-    row_start=0,
-    row_end=3,
-    configuration="cd",
-    counts=COUNTS,
-    evidence=OutputFile("evidence/00000-log-r0000000000.parquet", 5, 900, "ef"),
-    dead_letters=OutputFile("dead_letters/00000-log-r0000000000.parquet", 1, 400, "01"),
-    seconds=1.5,
-    passage_sample=sample_passages(["A text", "Another text."]),
-)
+    NAME, "log.parquet", "ab", 0, 3, "cd", COUNTS, OutputFile(f"evidence/{NAME}.parquet", 5, 900, "ef"),
+    OutputFile(f"dead_letters/{NAME}.parquet", 1, 400, "01"), 1.5, sample_passages(["A text", "Another text."]),
+)  # fmt: skip
 RUN = made_manifest(
-    COUNTS,
-    inputs=(InputFile("log.parquet", 1000, 3, "ab", (ReadingNote("answer read from response", 3),)),),
-    options={"parser": "bundled"},
-    versions={"python": "3.11"},
-    chunks=("00000-log-r0000000000",),
+    COUNTS, inputs=(InputFile("log.parquet", 1000, 3, "ab", (ReadingNote("answer read from response", 3),)),),
+    options={"parser": "bundled"}, versions={"python": "3.11"}, chunks=(NAME,),
     cut_passages=CutPassages(9, 12, "characters", 200),
-)
+)  # fmt: skip
 
 
 def test_a_run_manifest_comes_back_from_json():
@@ -204,9 +163,8 @@ def test_what_is_no_manifest_is_a_value_error(text):
 
 
 def test_counts_of_disjoint_rows_add_up():
-    other = AuditCounts(
-        2, 0, (DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1))
-    )
+    letters = DeadLetterCount("read", "invalid_utf8", 1), DeadLetterCount("validate", "no_passages", 1)
+    other = AuditCounts(2, 0, letters)
     total = sum_counts([COUNTS, other])
     assert (total.rows, total.audited, total.dead_lettered, total.span_count, total.tokens) == (5, 2, 3, 5, 120)
     assert [letter.rows for letter in total.dead_letters] == [1, 2]
@@ -237,10 +195,8 @@ def _texts(count, *, words=60, seed=1):
     chance = random.Random(seed)
     made = []
     for _ in range(count):
-        sentences = []
-        for _ in range(chance.randint(words // 12, words // 6)):
-            sentences.append(" ".join(chance.choices(WORDS, k=chance.randint(6, 14))).capitalize() + ".")
-        made.append(" ".join(sentences))
+        lengths = [chance.randint(6, 14) for _ in range(chance.randint(words // 12, words // 6))]
+        made.append(" ".join(" ".join(chance.choices(WORDS, k=length)).capitalize() + "." for length in lengths))
     return made
 
 
@@ -264,21 +220,14 @@ def _bytes_cut(text, size):
         ([text[: text.rfind(" ", 0, 180 + 7 * place)] + " [...]" for place, text in enumerate(LONG)], None, None),
         ([text.replace(" ", "")[:90] for text in LONG], "characters", 90),
         ([text[:200] for text in LONG[:12]] + WHOLE[:12], "characters", 200),
+        ([text for text in (_bytes_cut(one, 160) for one in LONG) if len(text.encode()) == 160], "bytes", 160),
     ],
 )
 def test_texts_of_one_length_that_end_inside_a_sentence_are_cut(texts, unit, length):
     found = cut_passages(sample_passages(texts))
-    assert found is not None
     assert (found.unit, found.length) == (unit, length)
     assert 0 < found.passages <= found.sampled == len(set(texts))
     assert "log whole passages" in str(found)
-
-
-def test_texts_that_are_cut_after_bytes_are_told_apart_from_those_cut_after_characters():
-    texts = [text for text in (_bytes_cut(one, 160) for one in LONG) if len(text.encode()) == 160]
-    found = cut_passages(sample_passages(texts))
-    assert found is not None
-    assert (found.unit, found.length) == ("bytes", 160)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """``AuditAnswers`` in a pipeline of one's own: what goes in, what comes out, on two runners and in Beam YAML."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +39,6 @@ class AnswerRow(NamedTuple):
 
 
 def given(number, **changes):
-    """A faultless element."""
     row = log_row(number)
     return {name: row[name] for name in ("record_id", "question", "passages", "answer")} | changes
 
@@ -148,14 +145,13 @@ def test_a_text_that_is_too_long_is_refused_and_its_answer_kept_only_when_asked_
         assert (letter.reason, letter.column, letter.answer) == ("text_too_long", "passages", answer)
 
 
-def test_half_of_a_surrogate_pair_is_refused():
-    (refused,) = outcomes(AuditSettings(), given(0, question="caf\ud800"))
-    assert (refused.record_id, refused.reason, refused.column) == ("row-0", "invalid_utf8", "question")
-
-
-def test_a_record_with_a_field_of_another_type_is_refused():
-    (refused,) = outcomes(AuditSettings(), replace(as_record(0), passages=(Passage("One.", title=7),)))
-    assert (refused.record_id, refused.reason, refused.column) == ("row-0", "invalid_value", "passages")
+def test_half_of_a_surrogate_pair_and_a_record_with_a_field_of_another_type_are_refused():
+    for element, reason, column in (
+        (given(0, question="caf\ud800"), "invalid_utf8", "question"),
+        (replace(as_record(0), passages=(Passage("One.", title=7),)), "invalid_value", "passages"),
+    ):
+        (refused,) = outcomes(AuditSettings(), element)
+        assert (refused.record_id, refused.reason, refused.column) == ("row-0", reason, column)
 
 
 def test_a_field_that_is_not_read_may_hold_itself_and_one_that_is_read_harms_its_element_alone():
@@ -172,23 +168,18 @@ def test_options_by_name_are_settings():
     by_name = AuditAnswers(spans="sentences", max_text_chars=9, columns={"answer": "a"}, verdict="mass")._settings
     assert ([str(kind) for kind in by_name.span_kinds], by_name.max_text_chars) == (["sentences"], 9)
     assert (by_name.columns, by_name.method.verdict) == ((("answer", "a"),), "mass")
-
-
-def test_a_threshold_of_evidence_mass_means_the_verdict_by_mass():
     assert AuditAnswers(supported_threshold=0.4)._settings.method.verdict == "mass"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"settings": AuditSettings(), "spans": "facts"}, "come alone.*spans"),
-        ({"settings": AuditSettings(extra_columns=("team",))}, "join the evidence"),
-        ({"spam": 1}, "spam"),
-        ({"method": "guess"}, "guess"),
+        ({"settings": AuditSettings(), "spans": "facts"}, "come alone.*spans"), ({"spam": 1}, "spam"),
+        ({"settings": AuditSettings(extra_columns=("team",))}, "join the evidence"), ({"method": "guess"}, "guess"),
         ({"no_texts": True, "dead_letter_text": True}, "leave one out"),
         ({"redact_patterns": "none.txt"}, "cannot be read"),
     ],
-)
+)  # fmt: skip
 def test_settings_that_cannot_be_are_refused_when_the_pipeline_is_built(arguments, said):
     with pytest.raises((UsageError, ValueError), match=said):
         AuditAnswers(**arguments)
@@ -240,8 +231,8 @@ def test_rows_keep_nested_values_and_nulls():
 @pytest.fixture
 def yaml_pipeline(settings, tmp_path):
     """The example's pipeline with models and outputs of the test."""
-    pytest.importorskip("jsonschema", reason="Beam YAML needs the extra attribeam[yaml]")
-    pytest.importorskip("docstring_parser", reason="Beam YAML needs the extra attribeam[yaml]")
+    for name in ("jsonschema", "docstring_parser"):
+        pytest.importorskip(name, reason="Beam YAML needs the extra attribeam[yaml]")
     import yaml
 
     example = Path(__file__).parents[2] / "examples" / "beam_pipeline.yaml"

@@ -1,7 +1,5 @@
 """Beam's file systems behind the same interface, and clients of S3, never used by two at once."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import dataclass

@@ -3,7 +3,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -119,7 +118,7 @@ class ThreadModel:
 def test_the_next_block_is_started_before_the_outcomes_of_the_first_are_waited_for(monkeypatch):
     model = ThreadModel()
     monkeypatch.setattr(stages, "BLOCK_ROWS", 2)
-    record = made_record(Path("log"), 0)
+    record = made_record("log", 0)
     rows = [AuditRow(replace(record), ParsedAnswer((), (), (), (), (), ()), (), None)] * 5
     blocks = attributed_blocks(iter(rows), model)
     with ThreadPoolExecutor(1) as consumer:
@@ -172,13 +171,6 @@ def test_answer_text_is_in_the_dead_letter_only_when_asked_for(tmp_path):
     assert with_text.answer == "A secret answer."
 
 
-NOTHING = ParsedAnswer((), (), (), (), (), ())
-
-
-def record(answer):
-    return QARecord("one", "Who?", (Passage("Ada."),), answer, RowSource("log.parquet", 0))
-
-
 class FragileParser:
     """Fails on every text that begins with "bad"."""
 
@@ -189,12 +181,12 @@ class FragileParser:
         for text in texts:
             if text.startswith("bad"):
                 raise self._error
-            yield NOTHING
+            yield ParsedAnswer((), (), (), (), (), ())
 
 
 @given(bad=st.lists(st.booleans(), max_size=20))
 def test_only_the_answers_that_break_the_parser_fail(bad):
-    answers = [record("bad one" if one else "good one") for one in bad]
+    answers = [made_record("log", 0, answer="bad one" if one else "good one") for one in bad]
     outcomes = parse_each(FragileParser(KeyError("bad one")), answers)
     assert [isinstance(outcome, RowFault) for outcome in outcomes] == bad
     for outcome in outcomes:
@@ -206,7 +198,7 @@ def test_only_the_answers_that_break_the_parser_fail(bad):
 
 def test_running_out_of_memory_fails_the_run():
     with pytest.raises(MemoryError):
-        parse_each(FragileParser(MemoryError()), [record("good"), record("bad")])
+        parse_each(FragileParser(MemoryError()), [made_record("log", 0, answer=one) for one in ("good", "bad")])
 
 
 SPAN = replace(unsupported_span(), reason=UnsupportedReason.OTHER_VALUE)
@@ -214,32 +206,27 @@ MAIL = "ann@pier.example"
 
 
 @pytest.mark.parametrize(
-    ("passage", "expected", "shown"),
+    ("passage", "title", "expected", "shown"),
     [
-        pytest.param(f"Write to {MAIL}.", MAIL, MASK * len(MAIL), id="all of it is masked"),
-        pytest.param(f"Write to {MAIL}.", f"to {MAIL}", f"to {MASK * len(MAIL)}", id="a part is masked"),
-        pytest.param(f"Write to {MAIL}.", "pier", MASK * 4, id="it is part of what is masked"),
-        pytest.param(f"The pier: {MAIL}.", "pier", MASK * 4, id="it is part of it in one place"),
-        pytest.param(f"Write to {MAIL} by noon.", "noon", "noon", id="it stands elsewhere"),
-        pytest.param(f"Write to {MAIL} by noon.", "12:00", MASK * 5, id="it stands nowhere, and something is masked"),
-        pytest.param("Write by noon.", "12:00", "12:00", id="it stands nowhere, and nothing is masked"),
-        pytest.param("Write by noon.", None, None, id="there is none"),
+        pytest.param(f"Write to {MAIL}.", None, MAIL, MASK * len(MAIL), id="all of it is masked"),
+        pytest.param(f"Write to {MAIL}.", None, f"to {MAIL}", f"to {MASK * len(MAIL)}", id="a part is masked"),
+        pytest.param(f"Write to {MAIL}.", None, "pier", MASK * 4, id="it is part of what is masked"),
+        pytest.param(f"The pier: {MAIL}.", None, "pier", MASK * 4, id="it is part of it in one place"),
+        pytest.param(f"Write to {MAIL} by noon.", None, "noon", "noon", id="it stands elsewhere"),
+        pytest.param(f"Write to {MAIL}.", None, "12:00", MASK * 5, id="it stands nowhere, and something is masked"),
+        pytest.param("Write by noon.", None, "12:00", "12:00", id="it stands nowhere, and nothing is masked"),
+        pytest.param("Write by noon.", f"Ask {MAIL}", "Ask", "Ask", id="it stands in a title"),
+        pytest.param("Write by noon.", None, None, None, id="there is none"),
     ],
 )
-def test_what_the_evidence_has_instead_is_masked_as_in_the_passages(passage, expected, shown):
-    record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves."), Passage(passage)))
+def test_what_the_evidence_has_instead_is_masked_as_in_the_passages(passage, title, expected, shown):
+    record = replace(made_record("log", 0), passages=(Passage("The ferry leaves."), Passage(passage, title)))
     _, (span,) = redacted(record, [replace(SPAN, expected=expected)], Redactor(PrivacySettings(redact=True)))
     assert (span.expected, span.reason) == (shown, SPAN.reason)
 
 
-def test_a_title_is_a_text_of_the_passages_too():
-    record = replace(made_record(Path("log"), 0), passages=(Passage("The ferry leaves.", title=f"Ask {MAIL}"),))
-    _, (span,) = redacted(record, [replace(SPAN, expected="Ask")], Redactor(PrivacySettings(redact=True)))
-    assert span.expected == "Ask"
-
-
 def test_without_texts_the_reason_stays_and_what_the_evidence_has_is_null():
-    record = replace(made_record(Path("log"), 0, answer=ANSWER), extra_columns=())
+    record = replace(made_record("log", 0, answer=ANSWER), extra_columns=())
     table = evidence_table([(record, [replace(SPAN, expected="twelve")])], evidence_schema())
     (row,) = hide_texts(table, PrivacySettings(no_texts=True)).to_pylist()
     assert (row["reason"], row["expected"], row["text"]) == ("other_value", None, "")

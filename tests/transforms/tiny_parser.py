@@ -1,9 +1,5 @@
 """A small dependency parser of random weights, saved to a directory so that tests load it as users load theirs."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -14,7 +10,7 @@ _HEADS = [1, 2, 2, 4, 2, 2]
 _LABELS = ["det", "nsubj", "root", "det", "obj", "punct"]
 
 
-def save_tiny_parser(directory: Path) -> Path:
+def save_tiny_parser(directory):
     """Write an English pipeline with an untrained parser of one seed."""
     fix_random_seed(7)
     nlp = spacy.blank("en")

@@ -1,7 +1,6 @@
 """Logs with labels: written by people in labelling tools, marked on an audit's page, and imported."""
 
 import json
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +16,6 @@ from tests.evaluation.dataset_rows import (
 )
 from tests.evaluation.marked_ferries import CARS, LEAVES, answer_marks, claim_marks, save
 from tests.logs.log_files import write_log as write_broken_log
-from tests.pipeline.audit_fixtures import run_locally, save_tiny_audit
 from tests.report.made_audit import ANSWER as MARKED_ANSWER
 from tests.report.made_audit import made_audit
 
@@ -63,12 +61,8 @@ def test_evidence_that_only_some_spans_have_is_not_compared(tmp_path):
 
 
 def test_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_path):
-    rows = [
-        row(span_labels=None),
-        row(answer=" "),
-        row(passages=[]),
-        row(span_labels=[label(supported=True), label(supported=True)]),
-    ]
+    supported = [label(supported=True)] * 2
+    rows = [row(span_labels=None), row(answer=" "), row(passages=[]), row(span_labels=supported)]
     dataset = load_log(write_log_rows(tmp_path / "l.parquet", rows))
     reasons = ("no_gold_passage", "empty_answer", "no_passages", "no_gold_passage")
     assert dataset.skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons))
@@ -153,10 +147,8 @@ def test_answers_that_are_not_there_any_more_are_skipped(made, tmp_path):
     assert [one.reason for one in found.skipped] == ["not_in_audit"]
     gone = made_audit(tmp_path / "gone")
     gone.log.unlink()
-    assert [one.reason for one in load_marks(file, AuditDirectory.open(gone.root)).skipped] == [
-        "text_gone",
-        "not_in_audit",
-    ]
+    skipped = load_marks(file, AuditDirectory.open(gone.root)).skipped
+    assert [one.reason for one in skipped] == ["text_gone", "not_in_audit"]
 
 
 def test_evaluate_scores_against_marks(made, tmp_path):
@@ -169,13 +161,10 @@ def test_evaluate_scores_against_marks(made, tmp_path):
     assert figures["baselines"][0]["answers"] == 3
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [("--dataset", "marks"), ("--dataset", "log", "--audit", "x"), ("--dataset", "marks", "--audit", "nowhere")],
-)
+@pytest.mark.parametrize("asked", ["marks", "log --audit x", "marks --audit nowhere"])
 def test_marks_need_their_audit_and_nothing_else_does(asked, tmp_path, capsys):
     file = save(tmp_path / "marks.jsonl", answer_marks([0]))
-    assert main(["evaluate", "--data", str(file), *asked]) == 2
+    assert main(["evaluate", "--data", str(file), "--dataset", *asked.split()]) == 2
     assert "--audit" in capsys.readouterr().err or "nowhere" in asked
 
 
@@ -198,7 +187,6 @@ def quotesum(folder):
 
 
 def without_place(dataset):
-    """The answers as strings without their sources."""
     return [str(answer).replace(repr(answer.record.source), "") for answer in dataset.answers]
 
 
@@ -215,37 +203,14 @@ def test_log_has_the_answers_and_labels_of_the_data_set(source, tmp_path, capsys
     assert skipped == (["skipped, no_span: 1 rows: 1"] if source == "quotesum" else [])
 
 
-def test_imported_logs_are_audited_without_dead_letters_and_keep_their_labels(tmp_path):
-    data, log = write_all(tmp_path / "data"), tmp_path / "log.parquet"
-    for source, (path, *_) in DATA.items():
-        assert import_into(tmp_path / f"{source}.parquet", source, data / path) == 0
-    pq.write_table(pa.concat_tables([pq.read_table(tmp_path / f"{source}.parquet") for source in DATA]), log)
-    columns = ("span_labels", "unsupported_spans", "label_group", "split")
-    settings = replace(save_tiny_audit(tmp_path), extra_columns=columns)
-    extra = [pq.read_schema(log).field(name) for name in columns]
-    run_locally(str(log), settings, tmp_path / "out", extra_fields=extra)
-    (letters,), (file,) = (tmp_path / "out").glob("dead_letters*"), (tmp_path / "out").glob("evidence*")
-    assert pq.read_metadata(letters).num_rows == 0
-    evidence = pq.read_table(file).to_pylist()
-    assert {row["source_row"] for row in evidence} == set(range(8)) == set(range(pq.read_metadata(log).num_rows))
-    of_alce = [row for row in evidence if row["source_row"] == 5]
-    assert [row["text"] for row in of_alce] == ["Ada Thorne lit the lamp in 1874.", "A bell buoy lies off the rock."]
-    assert [row["span_labels"][row["span_index"]]["cited_passages"] for row in of_alce] == [[0], [1]]
-    marked = {row["record_id"]: row["unsupported_spans"] for row in evidence if row["label_group"] == "QA"}
-    assert marked == {"1": [], "2": [{"char_start": 0, "char_end": 3, "kind": "bad"}]}
-
-
 def test_existing_log_is_kept_unless_it_may_be_replaced(tmp_path, capsys):
     data, log = quotesum(tmp_path), tmp_path / "log.parquet"
     log.write_text("mine")
-    (tmp_path / ".log.parquet.partial").symlink_to(tmp_path / "elsewhere")
     assert import_into(log, "quotesum", data) == ExitCode.BAD_USAGE
     assert log.read_text() == "mine"
     assert "exists already; name another --output, or replace it with --overwrite" in capsys.readouterr().err
     assert import_into(log, "quotesum", data, "--overwrite") == 0
     assert pq.read_metadata(log).num_rows == 2
-    assert (tmp_path / ".log.parquet.partial").is_symlink()
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_faulty_data_leaves_no_file(tmp_path, capsys):
@@ -271,13 +236,8 @@ def test_surrogate_in_a_label_is_a_skipped_row(tmp_path, capsys):
 
 
 def test_rows_that_no_log_can_hold_are_skipped_with_their_reason(tmp_path, capsys):
-    answer = "[ 1 Ada ] lit it."
-    rows = [
-        quotesum_row(answer, row_id=""),
-        quotesum_row(answer, row_id="b", source1=" ", source2=" "),
-        quotesum_row(answer, row_id="c"),
-        quotesum_row(answer, row_id="c"),
-    ]
+    rows = [quotesum_row("[ 1 Ada ] lit it.", row_id=name) for name in ("", "b", "c", "c")]
+    rows[1] |= {"source1": " ", "source2": " "}
     assert import_into(tmp_path / "log.parquet", "quotesum", write_rows(tmp_path / "q.jsonl", rows)) == 0
     reasons = ("duplicate_record_id: 1 rows: 3", "no_passages: 1 rows: 1", "no_record_id: 1 rows: 0")
     assert capsys.readouterr().out.splitlines()[1:] == [f"skipped, {reason}" for reason in reasons]

@@ -51,8 +51,6 @@ def annotate(tool, task, *, person=1, change=lambda _: None):
 
 
 def relabel(tool, label):
-    """Give the last region another label."""
-
     def change(regions):
         if tool == "label-studio":
             regions[-1]["value"]["labels"] = [label]
@@ -94,8 +92,7 @@ def test_a_range_without_one_answer_has_no_verdict(audit, tmp_path, tool, labels
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_task_that_is_left_out_has_a_reason(audit, tmp_path, tool, capsys):
     tasks = export(audit, tool, tmp_path)
-    data = "data" if tool == "label-studio" else "metadata"
-    texts = "data" if tool == "label-studio" else "fields"
+    data, texts = ("data", "data") if tool == "label-studio" else ("metadata", "fields")
     done, unmarked, gone = tasks
     annotate(tool, done)
     annotate(tool, gone)
@@ -115,8 +112,6 @@ def test_every_task_that_is_left_out_has_a_reason(audit, tmp_path, tool, capsys)
 
 
 def shifted(*by):
-    """Move start and end of the first regions."""
-
     def change(regions):
         for region, (start, end) in zip(regions, by, strict=False):
             region["value"]["start"] += start
@@ -155,12 +150,9 @@ def flattened(record, *responses):
 def test_only_submitted_responses_of_a_flat_argilla_export_count(audit, tmp_path, capsys):
     both, discarded, nobody = export(audit, "argilla", tmp_path)
     taken, draft = both["suggestions"]["support"]["value"], [{"label": "unsupported", "start": 0, "end": 5}]
-    records = [
-        flattened(both, (taken, "submitted"), (draft, "draft")),
-        flattened(discarded, (draft, "discarded"), (None, "draft")),
-        flattened(nobody),
-    ]
-    code, output = import_back("argilla", records, audit, tmp_path)
+    first = flattened(both, (taken, "submitted"), (draft, "draft"))
+    others = flattened(discarded, (draft, "discarded"), (None, "draft")), flattened(nobody)
+    code, output = import_back("argilla", [first, *others], audit, tmp_path)
     assert code == ExitCode.DONE
     (row,) = pq.read_table(output).to_pylist()
     assert [one["supported"] for one in row["span_labels"]] == [True, False]

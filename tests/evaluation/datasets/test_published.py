@@ -4,7 +4,6 @@ import json
 import os
 
 import pytest
-from hypothesis import strategies as st
 from tests.evaluation.dataset_rows import (
     alce_row,
     bump_row,
@@ -43,11 +42,6 @@ from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from attribeam.schemas.errors import DataError
 
 
-def marked_texts(marked):
-    text, spans = remove_markup(marked)
-    return [(chars.of(text), number) for chars, number in spans]
-
-
 @pytest.mark.parametrize(
     ("marked", "text", "spans"),
     [
@@ -62,26 +56,17 @@ def marked_texts(marked):
     ],
 )
 def test_marked_text_replaces_its_bracket_and_keeps_its_number(marked, text, spans):
-    assert remove_markup(marked)[0] == text
-    assert marked_texts(marked) == spans
+    found, marks = remove_markup(marked)
+    assert (found, [(chars.of(found), number) for chars, number in marks]) == (text, spans)
 
 
 @pytest.mark.parametrize(
     ("marked", "problem"),
-    [
-        ("It is [ 1 red.", "never closed"),
-        ("It is [ 1 red and [ 2 blue ].", "before the next opens"),
-        ("It is [ 1   ] .", "contains no text"),
-    ],
+    [("[ 1 red.", "never closed"), ("[ 1 red and [ 2 blue ].", "before the next opens"), ("[ 1   ] .", "no text")],
 )
 def test_broken_markup_is_refused(marked, problem):
     with pytest.raises(ValueError, match=problem):
         remove_markup(marked)
-
-
-words = st.text(alphabet="abc é灯🙂", min_size=1, max_size=8).filter(
-    lambda text: text.strip() == text and "  " not in text
-)
 
 
 def span_texts(labelled):
@@ -92,9 +77,8 @@ def test_quotesum_passage_is_title_and_source(tmp_path):
     path = write_rows(tmp_path / "q.jsonl", [quotesum_row("[ 2 Jon Reed ] tends it.")])
     (labelled,) = load_quotesum(path).answers
     assert labelled.record.answer == "Jon Reed tends it."
-    assert labelled.record.passages[0] == Passage(
-        text="Its lamp is kept by Ada Thorne since 1874.", title="Brigg Point", passage_id="source1"
-    )
+    first = Passage("Its lamp is kept by Ada Thorne since 1874.", "Brigg Point", "source1")
+    assert labelled.record.passages[0] == first
     assert (span_texts(labelled), labelled.gold_passages) == (["Jon Reed"], (frozenset({1}),))
 
 
@@ -120,10 +104,8 @@ def test_lfqa_sentence_gathers_the_documents_highlighted_for_it(tmp_path):
     (labelled,) = load_lfqa(path).answers
     assert span_texts(labelled) == ["A lamp burns.", "A bell rings."]
     assert labelled.gold_passages == (frozenset({0, 2}), frozenset({1}))
-    texts = [
-        [(gold.passage_index, gold.chars.of(documents[gold.passage_index])) for gold in one]
-        for one in labelled.gold_evidence
-    ]
+    gold = [[(piece.passage_index, piece.chars) for piece in one] for one in labelled.gold_evidence]
+    texts = [[(index, chars.of(documents[index])) for index, chars in one] for one in gold]
     assert texts == [[(0, "lamp burns"), (2, "lamp")], [(1, "Bells ring")]]
 
 
@@ -140,7 +122,6 @@ FINE = alce_row("Fine.")
 
 
 def loaded_rows(load, folder, rows):
-    """The data set of a file with these rows."""
     write, name = (write_alce, "data.json") if load is load_alce else (write_rows, "data.jsonl")
     return load(write(folder / name, rows))
 
@@ -216,36 +197,25 @@ def test_damaged_data_of_every_kind_end_evaluate_with_file_and_place(name, tmp_p
     assert f"data file {data} should be a file, is a folder, a pipe or a device" in capsys.readouterr().err
 
 
-def cited(text):
-    text, sentences = remove_citations(text)
-    return [(chars.of(text), citations) for chars, citations in sentences]
-
-
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        (  # before and after the full stop
-            "A lamp burns [1]. A bell rings. [2] It is cold.",
-            [("A lamp burns.", (0,)), ("A bell rings.", (1,)), ("It is cold.", ())],
-        ),
+        ("A lamp burns [1]. A bell rings. [2] It is cold.",  # before and after the full stop
+            [("A lamp burns.", (0,)), ("A bell rings.", (1,)), ("It is cold.", ())]),
         ("A lamp [3] burns [1][3].", [("A lamp burns.", (2, 0))]),
-        *(
-            (f"A lamp burns{marker}.", [("A lamp burns.", (0, 1))])
-            for marker in ("[1][2]", "[1, 2]", "[1; 2]", " [1] [2]")
-        ),
+        *((f"A lamp burns{one}.", [("A lamp burns.", (0, 1))]) for one in ("[1][2]", "[1, 2]", "[1; 2]", " [1] [2]")),
         ("[2] A lamp burns. It is cold.", [("A lamp burns.", (1,)), ("It is cold.", ())]),
-        (
-            "Two burn: one here; one at St. Ann. The rest do not.",
-            [("Two burn: one here; one at St. Ann.", ()), ("The rest do not.", ())],
-        ),
+        ("Two burn: one here; one at St. Ann. The rest do not.",
+            [("Two burn: one here; one at St. Ann.", ()), ("The rest do not.", ())]),
         ("灯亮了[1]。钟响了！[2]冬天结冰。", [("灯亮了。", (0,)), ("钟响了！", (1,)), ("冬天结冰。", ())]),
         ("A [lamp] burns [x].", [("A [lamp] burns [x].", ())]),
         ("[1][2]", []),
         (f"A lamp burns [{'9' * 5000}].", [(f"A lamp burns [{'9' * 5000}].", ())]),  # too large for a citation
     ],
-)
+)  # fmt: skip
 def test_sentences_and_what_they_cite(text, sentences):
-    assert cited(text) == sentences
+    answer, found = remove_citations(text)
+    assert [(chars.of(answer), citations) for chars, citations in found] == sentences
 
 
 @pytest.mark.parametrize("in_data", [True, False])
@@ -285,12 +255,8 @@ def test_evidence_is_compared_with_the_chosen_sentences_of_a_directory_of_files(
     assert "30 rows skipped: unanswerable" in capsys.readouterr().out
 
 
-def load(tmp_path, *rows):
-    return load_clapnq(write_rows(tmp_path / "clapnq.jsonl", rows))
-
-
 def test_whole_answer_is_the_span_and_the_chosen_sentences_are_its_evidence(tmp_path):
-    (answer,) = load(tmp_path, clapnq_row((" Ada did. ", [LAST, FIRST]))).answers
+    (answer,) = loaded_rows(load_clapnq, tmp_path, [clapnq_row((" Ada did. ", [LAST, FIRST]))]).answers
     (passage,) = answer.record.passages
     assert answer.spans == (CharRange(1, 9),)
     assert [one.chars.of(passage.text) for one in answer.gold_evidence[0]] == [FIRST, LAST]
@@ -298,7 +264,8 @@ def test_whole_answer_is_the_span_and_the_chosen_sentences_are_its_evidence(tmp_
 
 
 def test_answers_of_several_people_are_answers_of_their_own_and_equal_ones_count_once(tmp_path):
-    dataset = load(tmp_path, clapnq_row(("Ada.", [FIRST]), ("Jon.", [LAST]), ("Ada.", [FIRST]), ("", [])))
+    row = clapnq_row(("Ada.", [FIRST]), ("Jon.", [LAST]), ("Ada.", [FIRST]), ("", []))
+    dataset = loaded_rows(load_clapnq, tmp_path, [row])
     assert [one.record.record_id for one in dataset.answers] == ["7-1", "7-2"]
 
 
@@ -334,23 +301,14 @@ def test_article_list_and_unnumbered_string_become_passages(tmp_path, source_inf
 
 
 def test_record_of_a_business_becomes_lines_and_one_passage_per_review(tmp_path):
-    info = {
-        "name": "Lamp & Co",
-        "hours": {"Monday": "9:0-17:0"},
-        "attributes": {"WiFi": None, "Parking": {"lot": True}},
-        "stars": 3.5,
-        "reviews": [{"stars": 4, "text": "Bright."}, {"stars": 2, "text": "Dim."}],
-    }
+    reviews = [{"stars": 4, "text": "Bright."}, {"stars": 2, "text": "Dim."}]
+    info = {"name": "Lamp & Co", "hours": {"Monday": "9:0-17:0"}}
+    info |= {"attributes": {"WiFi": None, "Parking": {"lot": True}}, "stars": 3.5, "reviews": reviews}
     source = ragtruth_source("s", info, task="Data2txt")
     (answer,) = loaded(tmp_path, [source], [ragtruth_response("r", "s", "Lamps.")]).answers
     record, first, second = answer.record.passages
-    assert record.text.splitlines() == [
-        "name: Lamp & Co",
-        "hours Monday: 9:0-17:0",
-        "attributes WiFi: null",
-        "attributes Parking lot: true",
-        "stars: 3.5",
-    ]
+    attributes = "attributes WiFi: null", "attributes Parking lot: true"
+    assert record.text.splitlines() == ["name: Lamp & Co", "hours Monday: 9:0-17:0", *attributes, "stars: 3.5"]
     assert first == Passage(text="stars: 4\ntext: Bright.", title="reviews 1", passage_id="reviews 1")
     assert second.text == "stars: 2\ntext: Dim."
     assert (answer.record.question, answer.group) == ("", "Data2txt")
@@ -369,13 +327,8 @@ def test_ragtruth_rows_that_cannot_be_used_are_skipped_with_their_reason(tmp_pat
     rows = [good, {**good, "response": " "}, {**good, "source_id": "t"}, beyond, other, {**good, "source_id": "empty"}]
     dataset = loaded(tmp_path, [SOURCE, ragtruth_source("empty", " ")], rows)
     assert len(dataset.answers) == 1
-    assert dataset.skipped == (
-        SkippedRow(1, "empty_answer"),
-        SkippedRow(2, "no_source"),
-        SkippedRow(3, "label_out_of_range"),
-        SkippedRow(4, "label_text_differs"),
-        SkippedRow(5, "no_passages"),
-    )
+    reasons = ("empty_answer", "no_source", "label_out_of_range", "label_text_differs", "no_passages")
+    assert dataset.skipped == tuple(SkippedRow(number, reason) for number, reason in enumerate(reasons, start=1))
 
 
 def test_split_is_chosen_if_the_data_set_has_it(tmp_path):
@@ -436,19 +389,13 @@ def test_summedits_repeated_summary_is_skipped_also_in_another_file(tmp_path):
     write_rows(tmp_path / "others.jsonl", [{"no": "summary"}])
     dataset = load_summedits(tmp_path)
     assert [answer.group for answer in dataset.answers] == ["a", "b"]
-    assert dataset.skipped == (
-        SkippedRow(1, "duplicate", "summedits_a.jsonl"),
-        SkippedRow(1, "duplicate", "summedits_b.jsonl"),
-    )
+    assert dataset.skipped == tuple(SkippedRow(1, "duplicate", f"summedits_{name}.jsonl") for name in "ab")
     assert dataset.first(1).skipped == ()
 
 
 def test_bump_reference_counts_once_and_every_different_edit_once(tmp_path):
-    rows = [
-        bump_row(0, "Jon Reed lit the lamp."),
-        bump_row(1, "Ada Thorne lit the bell.", corrected_error_type="Extrinsic Entity Error"),
-        bump_row(2, "Jon Reed lit the lamp."),
-    ]
+    rows = [bump_row(number, "Jon Reed lit the lamp.") for number in range(3)]
+    rows[1] |= {"edited_summary": "Ada Thorne lit the bell.", "corrected_error_type": "Extrinsic Entity Error"}
     dataset = load_bump(write_rows(tmp_path / "bump_task1.jsonl", rows))
     found = [(one.record.record_id, one.is_supported, one.error_kinds) for one in dataset.answers]
     assert found == [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.report.made_audit import place
 
 from attribeam.evaluation.datasets.dataset_file import PassageRange
 from attribeam.evaluation.measures import (
@@ -24,7 +25,7 @@ from attribeam.evaluation.measures.accuracy import (
     highlight_score,
     span_credit,
 )
-from attribeam.schemas import CharRange, EvidencePiece, Passage
+from attribeam.schemas import EvidencePiece, Passage
 
 
 @pytest.mark.parametrize(
@@ -46,8 +47,7 @@ PASSAGES = [Passage(text="red lamp at sea"), Passage(text="blue lamp")]
 
 
 def in_passage(passage_index, text):
-    start = PASSAGES[passage_index].text.index(text)
-    return PassageRange(passage_index, CharRange(start, start + len(text)))
+    return PassageRange(passage_index, place(text, PASSAGES[passage_index].text))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,7 @@ def test_best_sentences_are_those_near_the_best_of_its_passage(evidence, best):
     pieces = []
     for text, score in evidence:
         index = 0 if text in SEA else 1
-        start = SENTENCES[index].text.index(text)
-        pieces.append(EvidencePiece(index, None, False, CharRange(start, start + len(text)), text, score))
+        pieces.append(EvidencePiece(index, None, False, place(text, SENTENCES[index].text), text, score))
     found = best_sentences(pieces, SENTENCES)
     assert [one.chars.of(SENTENCES[one.passage_index].text) for one in found] == best
 

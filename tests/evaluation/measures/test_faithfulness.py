@@ -1,7 +1,5 @@
 """Log-probability drops: worked by hand, compared with the definition, and through the command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 from functools import partialmethod
@@ -12,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder
-from tests.evaluation.dataset_rows import alce_row, evaluate, quotesum_row, write_alce, write_rows
+from tests.evaluation.dataset_rows import QUOTESUM, alce_row, evaluate, write_alce, write_rows
 from tests.evaluation.methods.test_baselines import PASSAGES, SPANS, labelled
 from tests.evaluation.tiny_nli import save_tiny_nli
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -62,8 +60,6 @@ class DropsByHand:
 
 @dataclass
 class Says:
-    """A method that always gives the same scores."""
-
     scores: tuple[tuple[float, ...], ...]
     name: str = "says"
     needs: frozenset = frozenset()
@@ -114,9 +110,8 @@ def test_random_is_the_mean_of_three_draws(monkeypatch):
     for row, table in enumerate(TABLES):
         for draw in range(3):
             results = RandomPassage(seed=2, draw=draw).span_results(LabelledContext(labelled(row=row), LoadedModels()))
-            expected += sum(
-                of_span[result.passage_scores.index(1)] for of_span, result in zip(table, results, strict=True)
-            )
+            chosen = [result.passage_scores.index(1) for result in results]
+            expected += sum(of_span[one] for of_span, one in zip(table, chosen, strict=True))
     assert RANDOM_DRAWS == 3
     assert score.log_probability_drop == pytest.approx(expected / 12)
 
@@ -140,9 +135,8 @@ def test_drops_of_a_model_follow_the_definition(model):
         whole = replace(record, passages=passages)
         (found,) = model.token_log_probabilities([model.encode(whole)])
         characters = model.encode(whole).response_chars
-        return sum(
-            value for value, chars in zip(found, characters, strict=True) if chars is not None and chars.overlaps(span)
-        )
+        pairs = zip(found, characters, strict=True)
+        return sum(value for value, chars in pairs if chars is not None and chars.overlaps(span))
 
     def drop(span, passage):
         left = tuple(one for index, one in enumerate(PASSAGES) if index != passage)
@@ -168,11 +162,8 @@ def test_cti_spans_are_the_sensitive_tokens_of_each_answer(model):
     (made,) = target_answers([labelled()], model, spans=SpanChoice.CTI, source=AnswerChoice.DATA)
     context = LanguageContext(labelled().record, model)
     limit = context.divergences.mean() + context.divergences.std()
-    expected = [
-        chars
-        for chars, value in zip(context.encoded.response_chars, context.divergences, strict=True)
-        if value >= limit
-    ]
+    pairs = zip(context.encoded.response_chars, context.divergences, strict=True)
+    expected = [chars for chars, value in pairs if value >= limit]
     assert list(made.spans) == sorted({chars for chars in expected if chars}, key=lambda chars: chars.char_start)
     assert made.spans
     assert made.gold_passages == ()
@@ -187,9 +178,8 @@ def test_generated_answers_replace_those_of_the_data(model, monkeypatch):
 
 def test_answers_without_a_target_are_skipped_with_the_reason(model, monkeypatch):
     far = labelled(passages=(Passage(text="far " * 600), *PASSAGES[1:]), row=4)
-    empty = LabelledAnswer(
-        QARecord("r", "Who?", (Passage(text=""),), "Nobody.", RowSource("f", 5), target_spans=(CharRange(0, 3),))
-    )
+    record = QARecord("r", "Who?", (Passage(text=""),), "Nobody.", RowSource("f", 5), target_spans=(CharRange(0, 3),))
+    empty = LabelledAnswer(record)
     monkeypatch.setattr("attribeam.evaluation.measures.faithfulness.sensitive_spans", lambda *_: ())
     left_out = target_answers([far, empty], model, spans=SpanChoice.CTI, source=AnswerChoice.DATA)
     assert [*left_out] == [SkippedRow(4, "too_many_tokens"), SkippedRow(5, "no_context_sensitive_token")]
@@ -200,11 +190,7 @@ def test_answers_without_a_target_are_skipped_with_the_reason(model, monkeypatch
 
 @pytest.fixture
 def data(tmp_path):
-    rows = [
-        quotesum_row("The lamp is kept by [ 1 Ada Thorne ] , the buoy by [ 2 Jon Reed ] .", row_id="q_0"),
-        quotesum_row("No mark.", row_id="q_1"),
-    ]
-    return write_rows(tmp_path / "dev.jsonl", rows)
+    return write_rows(tmp_path / "dev.jsonl", QUOTESUM[:2])
 
 
 def test_command_prints_and_writes_the_drops(tmp_path, data, llama, capsys):
@@ -297,17 +283,11 @@ def test_title_is_part_of_the_premise():
     assert model.asked == [("Title: Ada\nlit it", "ada lit it")]
 
 
-@given(
-    sentences=st.lists(
-        st.tuples(
-            st.sampled_from(["ada lit it", "ada lit it in may", "in may", "bells ring"]),
-            st.lists(st.integers(0, 4), unique=True, max_size=4),
-        ),
-        min_size=1,
-        max_size=4,
-    ),
-    most=st.integers(1, 4),
-)
+TEXTS = st.sampled_from(["ada lit it", "ada lit it in may", "in may", "bells ring"])
+CITING = st.tuples(TEXTS, st.lists(st.integers(0, 4), unique=True, max_size=4))
+
+
+@given(sentences=st.lists(CITING, min_size=1, max_size=4), most=st.integers(1, 4))
 def test_counts_follow_the_definition(sentences, most):
     found = counts(*((text, tuple(cited)) for text, cited in sentences), most_citations=most)
     assert found == naive_counts(sentences, most)
@@ -323,14 +303,9 @@ def test_score_is_the_mean_over_answers_and_f1_that_of_the_means():
     assert score.citations_a_sentence == pytest.approx(5 / 6)
 
 
-RECORD = QARecord(
-    record_id="r",
-    question="Who?",
-    passages=(Passage("ada lit it"), Passage("bells ring"), Passage("bells ring at noon")),
-    answer="ada lit it. bells ring.",
-    source=RowSource("a.json", 0),
-    target_spans=(CharRange(0, 11), CharRange(12, 23)),
-)
+CITED = (Passage("ada lit it"), Passage("bells ring"), Passage("bells ring at noon"))
+TWO_SPANS = (CharRange(0, 11), CharRange(12, 23))
+RECORD = QARecord("r", "Who?", CITED, "ada lit it. bells ring.", RowSource("a.json", 0), target_spans=TWO_SPANS)
 ANSWER = LabelledAnswer(RECORD, citations=((0,), (0,)))
 
 
@@ -384,9 +359,8 @@ def test_citations_need_a_named_nli_model(alce, capsys):
     assert "name a hub id or a directory with --nli-model" in capsys.readouterr().err
 
 
-CLAIMS = [
-    (premise, statement) for premise in SENTENCES for statement in ("Ada built it.", "The lamp", "1874 1874 1874")
-]
+STATEMENTS = ("Ada built it.", "The lamp", "1874 1874 1874")
+CLAIMS = [(premise, statement) for premise in SENTENCES for statement in STATEMENTS]
 
 
 def test_batched_verdicts_equal_those_of_the_classifier_claim_by_claim(nli):
@@ -395,9 +369,8 @@ def test_batched_verdicts_equal_those_of_the_classifier_claim_by_claim(nli):
     expected = []
     for premise, statement in CLAIMS:
         with torch.inference_mode():
-            expected.append(
-                classifier(**tokenizer(premise, statement, return_tensors="pt")).logits.argmax().item() == 1
-            )
+            logits = classifier(**tokenizer(premise, statement, return_tensors="pt")).logits
+        expected.append(logits.argmax().item() == 1)
     model = NliModel.from_pretrained(str(nli))
     assert model.entails(CLAIMS) == expected
     model._row = None  # a claim is judged once

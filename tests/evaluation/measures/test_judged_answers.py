@@ -20,26 +20,23 @@ from tests.transforms.tiny_parser import save_tiny_parser
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    return {"model": save_tiny_model(folder / "model"), "parser": save_tiny_parser(folder / "parser")}
+    models = ("--model", save_tiny_model(folder / "model"), "--parser", save_tiny_parser(folder / "parser"))
+    return (*models, "--bootstrap-draws", 20)
 
 
 @pytest.fixture
 def ragtruth(tmp_path):
     source = ragtruth_source("s", {"question": "Who lit it?", "passages": "passage 1:Ada lit the lamp in 1874."})
     long = ragtruth_source("l", "lamp " * 700, task="Summary")
-    responses = [
-        ragtruth_response("1", "s", "Ada lit it in 1999.", {"in 1999": "Conflict"}),
-        ragtruth_response("2", "s", "Ada lit it."),
-        ragtruth_response("3", "s", "Ada lit it.", split="train"),
-        ragtruth_response("4", "l", "A lamp."),
-    ]
+    marked = ragtruth_response("1", "s", "Ada lit it in 1999.", {"in 1999": "Conflict"})
+    train = ragtruth_response("3", "s", "Ada lit it.", split="train")
+    responses = [marked, ragtruth_response("2", "s", "Ada lit it."), train, ragtruth_response("4", "l", "A lamp.")]
     return write_ragtruth(tmp_path / "ragtruth", [source, long], responses)
 
 
 def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, tmp_path, capsys):
     output = tmp_path / "figures.json"
-    asked = ("--dataset", "ragtruth", "--data", ragtruth, "--model", models["model"], "--parser", models["parser"])
-    assert evaluate(*asked, "--output", output, "--bootstrap-draws", 20) == 0
+    assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *models, "--output", output) == 0
     figures = json.loads(output.read_text())
     (method,) = figures["methods"]
     (group,) = method["groups"]
@@ -59,11 +56,10 @@ def test_flags_of_an_audit_are_scored_against_the_test_split(ragtruth, models, t
 
 
 def test_report_names_the_verdict_that_was_in_use(ragtruth, models, tmp_path, capsys):
-    asked = ("--dataset", "ragtruth", "--data", ragtruth, "--model", models["model"], "--parser", models["parser"])
+    asked = ("--dataset", "ragtruth", "--data", ragtruth, *models)
     outputs = [tmp_path / name for name in ("fitted.json", "mass.json")]
-    masses = ("--supported-threshold", 0.4, "--weak-threshold", 0.2)
-    assert evaluate(*asked, "--output", outputs[0], "--bootstrap-draws", 20) == 0
-    assert evaluate(*asked, "--output", outputs[1], "--bootstrap-draws", 20, *masses) == 0
+    assert evaluate(*asked, "--output", outputs[0]) == 0
+    assert evaluate(*asked, "--output", outputs[1], "--supported-threshold", 0.4, "--weak-threshold", 0.2) == 0
     fitted, mass = (json.loads(one.read_text())["methods"][0]["provenance"] for one in outputs)
     assert {"answer_risk_threshold", "verdict_model"} <= set(fitted)
     assert "supported_threshold" not in fitted
@@ -77,10 +73,8 @@ def test_report_names_the_verdict_that_was_in_use(ragtruth, models, tmp_path, ca
 def test_method_that_raises_no_flags_is_refused(ragtruth, capsys):
     both = ("--method", "attn-union", "--method", "words")
     assert evaluate("--dataset", "ragtruth", "--data", ragtruth, *both) == 2
-    assert (
-        "--method should be attn-union-dep or attn-union, or novelty or flag-all for no audit, was: words"
-        in capsys.readouterr().err
-    )
+    wanted = "--method should be attn-union-dep or attn-union, or novelty or flag-all for no audit, was: words"
+    assert wanted in capsys.readouterr().err
 
 
 def test_baselines_alone_need_no_model(ragtruth, tmp_path, capsys):
@@ -91,9 +85,8 @@ def test_baselines_alone_need_no_model(ragtruth, tmp_path, capsys):
     everything, qa, summary = figures["baselines"]
     assert figures["methods"] == []
     assert [one["group"] for one in (everything, qa, summary)] == ["all", "QA", "Summary"]
-    assert [(one["scorer"], one["answers"]["value"]) for one in everything["scorers"]] == [
-        ("novelty", 1), ("flag-all", 0.5),
-    ]  # fmt: skip
+    scorers = [(one["scorer"], one["answers"]["value"]) for one in everything["scorers"]]
+    assert scorers == [("novelty", 1), ("flag-all", 0.5)]
     assert "ragtruth, QA: 1 of 2 answers unsupported; novelty, flag-all" in capsys.readouterr().out
 
 
@@ -109,8 +102,7 @@ def test_answers_are_grouped_by_what_gave_them(tmp_path, capsys):
 
 def test_answers_judged_as_a_whole_are_audited_and_have_no_characters(models, tmp_path, capsys):
     data, output = write_rows(tmp_path / "bump.jsonl", [bump_row(0, "Jon Reed lit the lamp.")]), tmp_path / "f.json"
-    asked = ("--dataset", "bump", "--data", data, "--model", models["model"], "--parser", models["parser"])
-    assert evaluate(*asked, "--output", output, "--bootstrap-draws", 20) == 0
+    assert evaluate("--dataset", "bump", "--data", data, *models, "--output", output) == 0
     (method,) = json.loads(output.read_text())["methods"]
     (group,) = method["groups"]
     assert (group["answers"], group["marked_answers"], group["span_flag"]) == (2, 1, None)
@@ -129,8 +121,8 @@ def quotesum(tmp_path):
 
 def test_flags_on_spans_that_people_took_from_their_sources_are_counted(quotesum, models, tmp_path, capsys):
     output = tmp_path / "figures.json"
-    asked = ("--dataset", "quotesum", "--data", quotesum, "--measure", "support", "--bootstrap-draws", 20)
-    assert evaluate(*asked, "--model", models["model"], "--parser", models["parser"], "--output", output) == 0
+    asked = ("--dataset", "quotesum", "--data", quotesum, "--measure", "support")
+    assert evaluate(*asked, *models, "--output", output) == 0
     (method,) = json.loads(output.read_text())["methods"]
     assert (method["answers"], method["spans"]) == (1, 2)
     assert sum(level["spans"] for level in method["levels"]) == 2

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.attribution.methods.hand_parser import ANSWER, PARSER
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model, save_tiny_tokenizer, tiny_model
 from tests.evaluation.dataset_rows import HIDDEN_UNION, evaluate, quotesum_row, write_own_rows, write_rows
+from tests.report.made_audit import place
 from transformers import AutoModel, LlamaConfig
 
 from attribeam.attribution.answers.answer_parser import AnswerParser
@@ -46,15 +47,13 @@ from attribeam.evaluation.methods.unions import attributed_tokens, response_simi
 from attribeam.evaluation.runs import with_all_layers
 from attribeam.logs.columns import LogOptions
 from attribeam.pipeline.command_line import main
-from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-
-SIMILARITY = torch.tensor([[0.0, 0, 0, 0], [0.3, 0, 0, 0], [0.1, 0.2, 0, 0], [0.1, 0.4, 0.1, 0]])
+from attribeam.schemas import Passage, QARecord, RowSource
 
 PASSAGES = (Passage(text="Jon dances there."), Passage(text="Ada sings."), Passage(text="Bells ring in the tower."))
 
 
 def answer(row, gold, passages=PASSAGES):
-    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in ("Ada", "Jon", "Bells"))
+    spans = tuple(place(text, ANSWER) for text in ("Ada", "Jon", "Bells"))
     record = QARecord("r", f"Question {row}?", passages, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
 
@@ -91,19 +90,12 @@ def test_each_layer_equals_a_separate_run(directory):
     found = sweep_layers(answers, methods, loaded(with_all_layers(choice(directory, max_tokens=max_tokens)), methods))
     assert {*found} == {AtLayer(name, layer) for name, layers in LAYERS.items() for layer in layers}
     for point, tally in found.items():
-        hidden = point.method.startswith("hss")
-        own = choice(
-            directory,
-            layer=None if hidden else point.layer,
-            hidden_layer=point.layer if hidden else None,
-            max_tokens=max_tokens,
-        )
+        kind = "hidden_layer" if point.method.startswith("hss") else "layer"
+        own = choice(directory, **{kind: point.layer}, max_tokens=max_tokens)
         (alone,) = run_methods(answers, methods_named(point.method), loaded(own, methods_named(point.method)))
         assert (tally.credits, tally.spans) == (pytest.approx(alone.credits), alone.spans), point
-        assert (tally.isolated_spans, tally.spans_without_evidence) == (
-            alone.isolated_spans,
-            alone.spans_without_evidence,
-        )
+        for name in ("isolated_spans", "spans_without_evidence"):
+            assert getattr(tally, name) == getattr(alone, name)
         assert tally.name == f"{point.method}, layer {point.layer}"
     assert len({tuple(tally.credits) for tally in found.values()}) > 2
 
@@ -137,7 +129,8 @@ def test_command_prints_a_line_per_layer(directory, tmp_path, capsys):
 
 
 def load(directory, **options):
-    return AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", **options))
+    own = ModelOptions(model=str(directory), device="cpu", **options)
+    return AttentionModel.from_pretrained(own, method=MethodOptions(top_k=7))
 
 
 POINTS = [
@@ -246,19 +239,10 @@ RECORD = QARecord("r", "Who?", OBSERVED_PASSAGES, "Ada lived there.", RowSource(
 ONE_EACH = [QARecord("r", "Who?", (one,), "Ada lived there.", RowSource("f", 0)) for one in OBSERVED_PASSAGES]
 
 
-@pytest.fixture(scope="module", params=["llama", "gemma2", "bert", "distilbert", "modernbert"])
-def folder(request, tmp_path_factory):
-    return save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
-
-
-def observed_load(folder, **options):
-    return AttentionModel.from_pretrained(
-        ModelOptions(model=str(folder), device="cpu", **options), method=MethodOptions(top_k=7)
-    )
-
-
-def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
-    model = observed_load(folder, loaded_layers=4)
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "bert", "distilbert", "modernbert"])
+def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(kind, tmp_path):
+    folder = save_tiny_model(tmp_path, kind)
+    model = load(folder, loaded_layers=4)
     row = model.encode(RECORD)
     passes = []
     handle = model.network.register_forward_pre_hook(lambda *_: passes.append(1))
@@ -266,7 +250,7 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
     handle.remove()
     assert passes == [1]
     for layer, tokens in found.items():
-        (expected,) = observed_load(folder, layer=layer).attribute([row], [3])
+        (expected,) = load(folder, layer=layer).attribute([row], [3])
         np.testing.assert_allclose(tokens.top_scores, expected.top_scores, atol=2e-5)
         np.testing.assert_allclose(tokens.passage_mass, expected.passage_mass, atol=2e-5)
         np.testing.assert_allclose(tokens.sink_mass, expected.sink_mass, atol=2e-5)
@@ -275,7 +259,7 @@ def test_one_pass_gives_each_layer_what_a_model_of_that_layer_gives(folder):
 
 def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
     kinds = ["sliding_attention", "sliding_attention", "full_attention"]
-    model = observed_load(save_tiny_encoder(tmp_path, layer_types=kinds, softmax_over="prompt"))
+    model = load(save_tiny_encoder(tmp_path, layer_types=kinds, softmax_over="prompt"))
     far = QARecord("r", "Who?", OBSERVED_PASSAGES, "Ada lived there. " * 12, RowSource("f", 0))
     row = model.encode(far)
     found = attribute_layers(model, row, 3, layers=[1, 3], top_k=row.prompt_length)
@@ -285,23 +269,16 @@ def test_softmax_over_the_prompt_holds_in_the_models_own_layer_alone(tmp_path):
     assert 0 < found[1].top_scores[0].sum() < 1
 
 
-def test_long_row_is_put_together_from_its_windows(tmp_path):
-    folder = save_tiny_model(tmp_path)
-    length = len(observed_load(folder).encode(RECORD).token_ids)
-    model = observed_load(folder, max_tokens=length - 8)
-    row = model.encode(RECORD)
-    assert len(row.windows) > 1
-    (expected,) = model.attribute([row], [3])
-    found = attribute_layers(model, row, 3, layers=[model.layer], top_k=7)[model.layer]
-    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=2e-5)
-
-
 @pytest.mark.parametrize(("budget", "rows_a_pass"), [(1, [1, 1, 1]), (10_000, [3])])
-def test_windows_go_through_the_model_by_the_token_budget(tmp_path, monkeypatch, budget, rows_a_pass):
+def test_long_row_is_put_together_from_windows_that_pass_by_the_token_budget(
+    tmp_path, monkeypatch, budget, rows_a_pass
+):
     model, row = model_and_long_row(tmp_path, token_budget=budget)
+    (expected,) = model.attribute([row], [3])
     passes = spy_on_passes(monkeypatch)
-    attribute_layers(model, row, 3, layers=[1, 3], top_k=7)
+    found = attribute_layers(model, row, 3, layers=[1, model.layer], top_k=7)[model.layer]
     assert passes == rows_a_pass
+    np.testing.assert_allclose(found.top_scores, expected.top_scores, atol=2e-5)
 
 
 @pytest.mark.parametrize("fitting", [1, 2])
@@ -316,8 +293,8 @@ def test_windows_that_do_not_fit_into_memory_together_are_halved(tmp_path, monke
 
 def model_and_long_row(folder, **options):
     """A model whose windows take one passage each, and a row of three windows."""
-    longest = max(len(observed_load(save_tiny_model(folder)).encode(one).token_ids) for one in ONE_EACH)
-    model = observed_load(folder, max_tokens=longest + 1, **options)
+    longest = max(len(load(save_tiny_model(folder)).encode(one).token_ids) for one in ONE_EACH)
+    model = load(folder, max_tokens=longest + 1, **options)
     row = model.encode(RECORD)
     assert len(row.windows) == 3
     return model, row
@@ -339,21 +316,15 @@ def spy_on_passes(monkeypatch, *, fitting=1000):
 
 
 def test_layer_without_attention_is_refused(tmp_path):
-    model = observed_load(save_tiny_model(tmp_path, "qwen3_next"))
+    model = load(save_tiny_model(tmp_path, "qwen3_next"))
     with pytest.raises(ValueError, match=r"these have none: \[1\]"):
         attribute_layers(model, model.encode(RECORD), 3, layers=[1, 4], top_k=2)
 
 
-# the fourth token attends to the second most, then equally to the first and third
-
-
 def test_token_is_attributed_to_its_top_k_earlier_tokens():
-    assert attributed_tokens([SIMILARITY], top_k=1).tolist() == [
-        [False, False, False, False],
-        [True, False, False, False],
-        [False, True, False, False],
-        [False, True, False, False],
-    ]
+    similarity = torch.tensor([[0.0, 0, 0, 0], [0.3, 0, 0, 0], [0.1, 0.2, 0, 0], [0.1, 0.4, 0.1, 0]])
+    found = attributed_tokens([similarity], top_k=1).tolist()
+    assert found == [[place == most for place in range(4)] for most in (None, 0, 1, 1)]
 
 
 @pytest.mark.parametrize(("kind", "shift"), [("llama", 1), ("bert", 0)])
@@ -385,19 +356,8 @@ SPANS = [2] * ROWS
 SOURCES = [*range(ROWS)]
 
 
-def choose_setting(credits, *, spans, sources):
-    """A choice among settings of one layer."""
-    return choose(credits, layer_of=lambda _: 1, spans=spans, sources=sources)
-
-
-def choose_among_layers(credits):
-    """A choice among settings whose first part is the layer."""
-    return choose(credits, layer_of=lambda setting: setting[0], spans=SPANS, sources=SOURCES)
-
-
-def right_on(*rows):
-    """Both spans of these rows are right."""
-    return [2.0 * (row in rows) for row in range(ROWS)]
+def choose_setting(credits, *, spans=SPANS, layer_of=lambda _: 1):
+    return choose(credits, layer_of=layer_of, spans=spans, sources=SOURCES)
 
 
 def credits_of(share, *, seed):
@@ -409,7 +369,7 @@ def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one():
     """Among 200 settings that are right as often, the luckiest is 5 points ahead or more."""
     drawn = {number: credits_of(0.7, seed=number) for number in range(200)}
     accuracies = [sum(values) / (2 * ROWS) for values in drawn.values()]
-    found = choose_setting({"usual": [1.4] * ROWS, **drawn}, spans=SPANS, sources=SOURCES)
+    found = choose_setting({"usual": [1.4] * ROWS, **drawn})
     assert max(accuracies) > 0.75
     assert found.cross_validated.value < 100 * max(accuracies)
     assert found.gain.low <= 0
@@ -417,7 +377,7 @@ def test_best_of_many_equally_good_settings_is_not_preferred_to_the_usual_one():
 
 def test_of_settings_within_a_standard_error_the_first_is_chosen():
     better = [0.0, *[1.0] * (ROWS - 3), 2.0, 2.0]
-    found = choose_setting({"usual": [1.0] * ROWS, "better": better}, spans=SPANS, sources=SOURCES)
+    found = choose_setting({"usual": [1.0] * ROWS, "better": better})
     assert found.setting == "usual"
     assert found.accuracy == found.usual_accuracy == 50
 
@@ -425,30 +385,23 @@ def test_of_settings_within_a_standard_error_the_first_is_chosen():
 @pytest.mark.parametrize(
     ("right", "setting", "level"),
     [
-        (  # as with SmolLM2: the usual layer is level with the best one by one lucky k only
-            {(1, "k 2"): range(28), (1, "k 4"): range(3, 37), (2, "k 2"): range(35), (2, "k 4"): range(35)},
-            (2, "k 2"),
-            ((1, "k 4"), (2, "k 2"), (2, "k 4")),
-        ),
-        (  # one of the best layer that is clearly better replaces its usual one
-            {(1, "k 2"): range(10), (1, "k 4"): range(12), (2, "k 2"): range(20), (2, "k 4"): range(35)},
-            (2, "k 4"),
-            ((2, "k 4"),),
-        ),
+        # as with SmolLM2: the usual layer is level with the best one by one lucky k only
+        ({(1, "k 2"): range(28), (1, "k 4"): range(3, 37), (2, "k 2"): range(35), (2, "k 4"): range(35)},
+            (2, "k 2"), ((1, "k 4"), (2, "k 2"), (2, "k 4"))),
+        # one of the best layer that is clearly better replaces its usual one
+        ({(1, "k 2"): range(10), (1, "k 4"): range(12), (2, "k 2"): range(20), (2, "k 4"): range(35)},
+            (2, "k 4"), ((2, "k 4"),)),
     ],
-)
+)  # fmt: skip
 def test_best_layer_is_chosen_and_then_the_first_of_its_settings_within_a_standard_error(right, setting, level):
-    found = choose_among_layers({one: right_on(*rows) for one, rows in right.items()})
+    credits = {one: [2.0 * (row in rows) for row in range(ROWS)] for one, rows in right.items()}
+    found = choose_setting(credits, layer_of=lambda one: one[0])
     assert (found.setting, found.level) == (setting, level)
 
 
 def test_spans_and_not_rows_have_equal_weight():
-    spans = [1] * 30 + [9] * 10
-    found = choose_setting(
-        {"usual": [0.0] * 40, "short": [1.0] * 30 + [0.0] * 10, "long": [0.0] * 30 + [9.0] * 10},
-        spans=spans,
-        sources=SOURCES,
-    )
+    credits = {"usual": [0.0] * 40, "short": [1.0] * 30 + [0.0] * 10, "long": [0.0] * 30 + [9.0] * 10}
+    found = choose_setting(credits, spans=[1] * 30 + [9] * 10)
     assert found.setting == "long"
     assert found.accuracy == pytest.approx(75)
 
@@ -462,17 +415,9 @@ def save_planted_decoder(directory, *, layers, planted):
     Its layers add little to the embeddings, and positions hardly turn them, so that equal tokens meet in that layer.
     """
     config = LlamaConfig(
-        vocab_size=400,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        max_position_embeddings=512,
-        rope_theta=1e12,
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=2,
-    )
+        vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_layers=layers, num_attention_heads=2,
+        max_position_embeddings=512, rope_theta=1e12, bos_token_id=0, eos_token_id=1, pad_token_id=2,
+    )  # fmt: skip
     model = tiny_model(config, scale=0.3)
     with torch.no_grad():
         for layer in model.model.layers:
@@ -499,16 +444,12 @@ def write_copied_rows(path, count):
         passages = [" ".join(chosen[start : start + 4]) for start in (0, 4, 8)]
         gold = drawn.randrange(3)
         answer = " ".join(chosen[4 * gold + 1 : 4 * gold + 4])
-        lines.append(
-            {
-                "record_id": f"row-{row}",
-                "question": f"row {row}",
-                "passages": [{"text": text} for text in passages],
-                "answer": answer,
-                "target_spans": [{"char_start": 0, "char_end": len(answer)}],
-                "span_labels": [{"gold_passages": [gold]}],
-            }
-        )
+        line = {"record_id": f"row-{row}", "question": f"row {row}", "passages": [{"text": one} for one in passages]}
+        labels = {
+            "target_spans": [{"char_start": 0, "char_end": len(answer)}],
+            "span_labels": [{"gold_passages": [gold]}],
+        }
+        lines.append({**line, "answer": answer, **labels})
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     return path
 
@@ -520,13 +461,10 @@ def _few_settings(monkeypatch):
     monkeypatch.setattr(layer_sweep, "ISOLATION_TAUS", (2.0, math.inf))
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    return write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
-
-
 @pytest.fixture
-def run_sweep(rows):
+def run_sweep(tmp_path_factory):
+    rows = write_own_rows(tmp_path_factory.mktemp("rows") / "rows.jsonl", 12)
+
     def run(model, *options):
         log = ("--data", str(rows), "--log-format", "jsonl", "--threads", "1")
         return main(["models", "check", "--model", str(model), "--device", "cpu", *log, "--sweep-layers", *options])
@@ -540,9 +478,8 @@ def test_choice_is_written_and_then_used(run_sweep, tmp_path, capsys):
     values = json.loads(output.read_text(encoding="utf-8"))
     assert set(values) == {"layer", "top_k", "isolation_tau"}
     assert values["layer"] in (1, 2, 3, 4)
-    loaded = AttentionModel.from_pretrained(
-        ModelOptions(model=str(model), device="cpu", attribution_config=str(output)), threads=1
-    )
+    options = ModelOptions(model=str(model), device="cpu", attribution_config=str(output))
+    loaded = AttentionModel.from_pretrained(options, threads=1)
     assert (loaded.layer, loaded.settings.top_k) == (values["layer"], values["top_k"])
     assert loaded.settings.isolation_tau == float(values["isolation_tau"])
     printed = capsys.readouterr().out
@@ -556,9 +493,8 @@ def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(run
     monkeypatch.chdir(tmp_path)
     (tmp_path / "attribution_config.json").write_text("{}", encoding="utf-8")
     assert run_sweep(tmp_path / "absent") == 2
-    assert "--output should be a new file in an existing directory, was: attribution_config.json" in (
-        capsys.readouterr().err
-    )
+    wanted = "--output should be a new file in an existing directory, was: attribution_config.json"
+    assert wanted in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -566,10 +502,7 @@ def test_sweep_without_an_output_writes_into_the_folder_and_replaces_nothing(run
     [
         (["--output", "found.json"], "--output says where --sweep-layers writes its choice"),
         (["--sweep-layers", "--output", "no/such/found.json"], "should be a new file in an existing directory"),
-        (
-            ["--sweep-layers", "--data", "few.jsonl", "--log-format", "jsonl"],
-            "10 different questions or more, has 9",
-        ),
+        (["--sweep-layers", "--data", "few.jsonl", "--log-format", "jsonl"], "10 different questions or more, has 9"),
     ],
 )
 def test_sweep_that_could_not_end_well_is_refused_first(options, complaint, tmp_path, monkeypatch, capsys):
@@ -605,9 +538,8 @@ def test_layer_of_a_decoder_that_looks_at_the_same_words_is_chosen(planted, tmp_
     assert {point.layer for point in found.attention.level} == {planted}
 
 
-def chosen(setting, *, usual):
-    right, wrong = [1.0] * 12, [0.0] * 12
-    credits = {usual: right if setting == usual else wrong} | {setting: right}
+def chosen(credits):
+    """A choice among settings that know their layers, by 12 rows of one span."""
     return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
 
 
@@ -618,16 +550,12 @@ def test_settings_of_the_model_are_kept_but_for_those_of_another_layer(tmp_path)
     (model / "attribution_config.json").write_text(json.dumps(own), encoding="utf-8")
     directory = read_model_directory(ModelOptions(model=str(model)))
     usual = SensitivityPoint(2, 4, 2.0)
-    assert found_settings(directory, chosen(usual, usual=usual)) == own | {"isolation_tau": 2.0}
-    other = found_settings(directory, chosen(SensitivityPoint(3, 1, math.inf), usual=usual))
+    assert found_settings(directory, chosen({usual: [1.0] * 12})) == own | {"isolation_tau": 2.0}
+    better = {usual: [0.0] * 12, SensitivityPoint(3, 1, math.inf): [1.0] * 12}
+    other = found_settings(directory, chosen(better))
     assert other == {"layer": 3, "top_k": 1, "isolation_tau": "inf", "prompt_template": template}
     (tmp_path / "found.json").write_text(json.dumps(other), encoding="utf-8")
     assert AttributionConfig.from_file(tmp_path / "found.json").method.isolation_tau == math.inf
-
-
-def states_choice(right):
-    credits = {AtLayer("hss-union", 1): [float(row < right) for row in range(12)]}
-    return choose(credits, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12))
 
 
 @pytest.mark.parametrize(
@@ -639,8 +567,6 @@ def states_choice(right):
 )
 def test_better_of_attention_and_hidden_states_is_named(right, advice):
     usual = SensitivityPoint(3, 2, 2.0)
-    attention = choose(
-        {usual: [1.0] * 6 + [0.0] * 6}, layer_of=lambda one: one.layer, spans=[1] * 12, sources=range(12)
-    )
-    found = LayerSearch(attention, states_choice(right), {1: (None, None, 90.0), 3: (50.0, 50.0, None)})
+    credits = {usual: [1.0] * 6 + [0.0] * 6}, {AtLayer("hss-union", 1): [float(row < right) for row in range(12)]}
+    found = LayerSearch(*map(chosen, credits), {1: (None, None, 90.0), 3: (50.0, 50.0, None)})
     assert advice in [*search_lines(found, 12)][-1]

@@ -3,15 +3,24 @@
 from dataclasses import replace
 
 import pytest
-from tests.evaluation.measures.judged_examples import judged, place, span
+from tests.report.made_audit import bare_span as span
+from tests.report.made_audit import place
 
-from attribeam.evaluation.datasets.dataset_file import UnsupportedRange
+from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.evaluation.measures.judged_answers import LEVELS, audit_calls, group_figures, judged_parts
 from attribeam.evaluation.measures.scorers import BASELINES, audit_scorers, compare_scorers, comparison_tables, novelty
-from attribeam.schemas import CharRange, ClaimKind, Passage, SpanKind, Support
+from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource, SpanKind, Support
 
 TEXT = "Ada lit ten lamps. Zebras came."
 UNSUPPORTED, WEAK, SUPPORTED = Support.UNSUPPORTED, Support.WEAK, Support.SUPPORTED
+
+
+def judged(text, *marked, passages=("Ada lit ten lamps.",), looked_at=None, group=None, **labels):
+    """An answer in which these parts are marked; ``labels`` are those of the whole answer."""
+    record = QARecord("r", "", tuple(map(Passage, passages)), text, RowSource("a", 0))
+    ranges = None if "answer_supported" in labels else tuple(UnsupportedRange(place(one, text), "x") for one in marked)
+    parts = None if looked_at is None else tuple(place(part, text) for part in looked_at)
+    return JudgedAnswer(record, ranges, parts, group, **labels)
 
 
 def parts_of(found, *marked, **labels):
@@ -163,13 +172,9 @@ def test_kinds_are_counted_where_whole_answers_were_judged():
 JUDGED_TEXT = "Ada lit ten lamps in May."
 
 
-def chars(part):
-    return place(part, JUDGED_TEXT)
-
-
-def judged_of(*unsupported, looked_at=None, group=None):
-    ranges = tuple(UnsupportedRange(chars(part), kind) for part, kind in unsupported)
-    return replace(judged(JUDGED_TEXT, passages=["x"], looked_at=looked_at, group=group), unsupported=ranges)
+def judged_of(*unsupported, group=None):
+    ranges = tuple(UnsupportedRange(place(part, JUDGED_TEXT), kind) for part, kind in unsupported)
+    return replace(judged(JUDGED_TEXT, passages=["x"], group=group), unsupported=ranges)
 
 
 def span_of(part, support, mass=0.5):
@@ -186,24 +191,18 @@ def calls_of(judged_answer, found):
 
 
 def test_worked_example_of_characters():
-    found = [
-        span_of("ten lamps", Support.UNSUPPORTED),
-        span_of("in May", Support.WEAK),
-        span_of("Ada", Support.SUPPORTED),
-    ]
+    found = [span_of("ten lamps", UNSUPPORTED), span_of("in May", WEAK), span_of("Ada", SUPPORTED)]
     answer = judged_of(("ten", "number"), ("in May", "date"))
     assert calls_of(answer, found) == [(True, "tenlamps"), (True, "tenlampsinMay")]
     (figures,) = group_figures([judged_parts(answer, found)], draws=2, seed=0)
     assert [one.characters.precision for one in figures.levels] == pytest.approx([100 * 3 / 8, 100 * 8 / 13])
     assert [one.characters.recall for one in figures.levels] == pytest.approx([100 * 3 / 8, 100])
-    assert [(one.kind, one.characters, list(one.recall.values())) for one in figures.kinds] == [
-        ("date", 5, [0, 100]),
-        ("number", 3, [100, 100]),
-    ]
+    kinds = [(one.kind, one.characters, list(one.recall.values())) for one in figures.kinds]
+    assert kinds == [("date", 5, [0, 100]), ("number", 3, [100, 100])]
 
 
 def test_words_that_a_weak_claim_names_are_called_unsupported_and_no_answer_is_for_them():
-    weak = replace(span_of("ten lamps in May", Support.WEAK), unsupported_words=(chars("May"),))
+    weak = replace(span_of("ten lamps in May", Support.WEAK), unsupported_words=(place("May", JUDGED_TEXT),))
     assert calls_of(judged_of(("in May", "x")), [weak]) == [(False, "May"), (True, "May")]
 
 
@@ -219,11 +218,7 @@ def judged_answers():
 
 
 def test_an_answers_number_is_that_of_its_worst_span():
-    found = [
-        span_of("Ada", Support.SUPPORTED, 0.9),
-        span_of("ten", Support.WEAK, 0.2),
-        span_of("May", Support.SUPPORTED, 0.1),
-    ]
+    found = [span_of("Ada", SUPPORTED, 0.9), span_of("ten", WEAK, 0.2), span_of("May", SUPPORTED, 0.1)]
     several = judged_parts(judged_of(("ten", "number")), found)
     for support, mass, mass_area, flag_area in (
         (Support.WEAK, 0.15, 1, 0), (Support.WEAK, 0.3, 1, 1), (Support.SUPPORTED, 0.05, 0, 1),
@@ -240,14 +235,9 @@ def test_figures_of_all_answers():
     assert (unsupported.characters.precision, unsupported.characters.recall) == pytest.approx((50, 100 * 3 / 8))
     assert (unsupported.answers.precision, unsupported.answers.recall) == pytest.approx((50, 50))
     assert (or_weak.characters.recall, or_weak.answers.recall) == pytest.approx((100, 100))
-    assert figures.answer_mass is not None
-    assert figures.answer_mass.value == pytest.approx(3 / 4)
-    assert figures.span_flag is not None
-    assert figures.span_flag.value == pytest.approx(3 / 4)
-    assert [(one.kind, one.characters, one.recall["unsupported"]) for one in figures.kinds] == [
-        ("date", 5, 0.0),
-        ("number", 3, 100.0),
-    ]
+    assert (figures.answer_mass.value, figures.span_flag.value) == pytest.approx((3 / 4, 3 / 4))
+    kinds = [(one.kind, one.characters, one.recall["unsupported"]) for one in figures.kinds]
+    assert kinds == [("date", 5, 0.0), ("number", 3, 100.0)]
 
 
 def test_tables_show_weak_alarms_beside_the_verdict_and_kinds_of_marks():

@@ -1,40 +1,35 @@
 """The paper's methods written down one loop after the other, without any of our code for them."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Sequence
 
 import numpy as np
-
-from attribeam.attribution.rows import EncodedRow
 
 Matrix = np.ndarray
 
 
-def cosine(one: np.ndarray, other: np.ndarray) -> float:
+def cosine(one, other):
     lengths = np.linalg.norm(one) * np.linalg.norm(other)
     return float(one @ other / lengths) if lengths else 0.0
 
 
-def hidden_similarity(states: Matrix, prompt_length: int) -> Matrix:
+def hidden_similarity(states, prompt_length):
     """S of Section 3.4: cosines of each response token's own state with the prompt's."""
     return np.array([[cosine(r, p) for p in states[:prompt_length]] for r in states[prompt_length:]])
 
 
-def top_k(row: Sequence[float], k: int) -> list[int]:
+def top_k(row, k):
     return sorted(range(len(row)), key=lambda j: (-row[j], j))[:k]
 
 
-def document_columns(encoded: EncodedRow) -> set[int]:
+def document_columns(encoded):
     """range(d) of Algorithm 1: prompt tokens that show something of a passage."""
     seen = zip(encoded.column_passage, encoded.column_char_start, encoded.column_char_end, strict=True)
     return {j for j, (passage, start, end) in enumerate(seen) if passage >= 0 and start < end}
 
 
-def algorithm_1(S: Matrix, target: Sequence[int], document: set[int], *, k: int, tau: float) -> dict[int, float]:  # noqa: N803
+def algorithm_1(S, target, document, *, k, tau):  # noqa: N803
     """The basic algorithm; a token that is in ``target`` twice counts twice. Unfiltered where nothing would be left."""
-    w: dict[int, float] = {}
+    w = {}
     for i in target:
         for j in top_k(S[i], k):
             if j in document and S[i][j] > 0:
@@ -45,11 +40,11 @@ def algorithm_1(S: Matrix, target: Sequence[int], document: set[int], *, k: int,
     return {j: score for j, score in w.items() if any(j + step in w for step in near)} or w
 
 
-def summed(w: dict[int, float], encoded: EncodedRow, passages: int) -> list[float]:
+def summed(w, encoded, passages):
     return [sum(score for j, score in w.items() if encoded.column_passage[j] == p) for p in range(passages)]
 
 
-def top5_mean(w: dict[int, float], encoded: EncodedRow, passages: int) -> list[float]:
+def top5_mean(w, encoded, passages):
     document = document_columns(encoded)
     means = []
     for p in range(passages):
@@ -58,7 +53,7 @@ def top5_mean(w: dict[int, float], encoded: EncodedRow, passages: int) -> list[f
     return means
 
 
-def hss_avg(states: Matrix, target: set[int], encoded: EncodedRow, passages: int, *, window: int) -> list[float]:
+def hss_avg(states, target, encoded, passages, *, window):
     """The best window's cosine of every passage, 0 where it is negative."""
     span = np.mean([states[encoded.prompt_length + i] for i in target], axis=0)
     best = []
@@ -72,6 +67,6 @@ def hss_avg(states: Matrix, target: set[int], encoded: EncodedRow, passages: int
     return best
 
 
-def augmented(target: Sequence[int], elements: Callable[[int], Sequence[int]]) -> list[int]:
+def augmented(target, elements):
     """Step 2 of Section 3.3: each r_i of the span counts as all of A(r_i)."""
     return [a for i in target for a in elements(i)]

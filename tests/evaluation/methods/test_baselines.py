@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.attribution.language_models.test_decoder import RECORD
 from tests.attribution.made_rows import made_row
 from tests.attribution.tiny_models import SENTENCES, save_tiny_encoder, save_tiny_model
+from tests.report.made_audit import place
 from transformers import AutoModelForCausalLM
 
 from attribeam.attribution.language_models import LanguageModel
@@ -58,12 +59,8 @@ class SaidByHand:
     """A language context with one prompt of seven tokens and saliency written down."""
 
     # columns: BOS, two tokens of passage 0's title and text, a blank of passage 0, two of passage 1, the question
-    encoded = made_row(
-        [-1, 0, 0, 0, 1, 1, -1],
-        responses=[(0, 3), (3, 28)],
-        columns=[(0, 0), (0, 5), (0, 3), (3, 3), (0, 4), (4, 8), (0, 0)],
-        titles=[1],
-    )
+    columns = ((0, 0), (0, 5), (0, 3), (3, 3), (0, 4), (4, 8), (0, 0))
+    encoded = made_row([-1, 0, 0, 0, 1, 1, -1], responses=[(0, 3), (3, 28)], columns=columns, titles=[1])
     table = torch.tensor([[9.0, 5, 4, 3, 1, 0, 0], [0.0, 1, 2, 8, 7, 6, 0]])
 
     def tokens_of(self, span):
@@ -119,9 +116,8 @@ def test_cci_of_a_model_is_that_of_the_definition(llama, models):
     answer = labelled()
     encoded = models.language.encode(answer.record)
     contextless = models.language.encode(replace(answer.record, passages=())).token_ids.astype(np.int64)
-    for span, result in zip(
-        SPANS, ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models)), strict=True
-    ):
+    found = ContrastiveGradients(MethodSettings()).span_results(LabelledContext(answer, models))
+    for span, result in zip(SPANS, found, strict=True):
         expected = naive_scores(llama, encoded, torch.from_numpy(contextless), span)
         assert expected.max() > 0
         np.testing.assert_allclose(result.passage_scores, expected, rtol=1e-3)
@@ -255,33 +251,8 @@ def test_each_ablation_runs_once(models, monkeypatch):
     assert len(rows) == 4
 
 
-def test_contrast_is_the_token_that_is_likeliest_without_passages(models):
-    model = models.language
-    record = labelled().record
-    other = model.next_token_log_probabilities(model.encode(replace(record, passages=())))
-    assert LanguageContext(record, model).contrast_tokens == other.argmax(-1).tolist()
-
-
-def test_drop_is_the_difference_of_two_log_probabilities_over_the_span(models):
-    model = models.language
-    record = labelled().record
-    context, span = LanguageContext(record, model), CharRange(0, 10)
-    (own,) = model.token_log_probabilities([model.encode(record)])
-    left = (record.passages[0], record.passages[2])
-    (without,) = model.token_log_probabilities([model.encode(replace(record, passages=left))])
-    tokens = context.tokens_of(span)
-    characters = model.encode(record).response_chars
-    assert tokens == [place for place, chars in enumerate(characters) if chars is not None and chars.overlaps(span)]
-    assert context.drop(span, 1) == pytest.approx((own - without)[tokens].sum(), abs=1e-4)
-
-
 TOWER = "The tower of Brigg opened in 1874."
 TOWERS = [Passage(text="the Tower opened, in 1874"), Passage(text="Brigg opened a tower")]
-
-
-def span_of(text):
-    start = TOWER.index(text)
-    return CharRange(start, start + len(text))
 
 
 def test_worked_example_scores_run_length_over_frequency():
@@ -291,13 +262,10 @@ def test_worked_example_scores_run_length_over_frequency():
     assert match_words(TOWER, TOWERS).scores.tolist() == expected
 
 
-def test_span_sums_its_own_words_only():
+def test_span_sums_its_own_words_only_and_a_title_is_matched_with_its_passage():
     matches = match_words(TOWER, TOWERS)
-    assert matches.passage_scores([span_of("tower of Brigg")]) == (1.0, 2.5)
-    assert matches.passage_scores([span_of("opened in 1874")]) == (7.5, 1.0)
-
-
-def test_title_is_matched_with_its_passage():
+    assert matches.passage_scores([place("tower of Brigg", TOWER)]) == (1.0, 2.5)
+    assert matches.passage_scores([place("opened in 1874", TOWER)]) == (7.5, 1.0)
     matches = match_words("Brigg Point", [Passage(text="a cape", title="Brigg Point"), Passage(text="a bay")])
     assert matches.passage_scores([CharRange(0, 11)]) == (4.0, 0.0)
 
@@ -313,10 +281,10 @@ def naive_best_runs(words, texts):
     for number, text in enumerate(texts):
         for start, end in combinations(range(len(words) + 1), 2):
             size = end - start
-            for place in range(len(text) - size + 1):
-                if text[place : place + size] == words[start:end]:
+            for begin in range(len(text) - size + 1):
+                if text[begin : begin + size] == words[start:end]:
                     for index in range(start, end):
-                        here = place + index - start
+                        here = begin + index - start
                         length, first = best[index][number]
                         if (size, -here) > (length, -first):
                             best[index][number] = (size, here)
@@ -328,9 +296,8 @@ short = st.lists(st.sampled_from("abc"), max_size=8)
 
 @given(short, st.lists(short, min_size=1, max_size=3))
 def test_runs_equal_those_of_a_naive_search(words, texts):
-    assert np.stack(best_runs(words, texts), axis=-1).tolist() == [
-        [list(best) for best in of_word] for of_word in naive_best_runs(words, texts)
-    ]
+    naive = [[list(best) for best in of_word] for of_word in naive_best_runs(words, texts)]
+    assert np.stack(best_runs(words, texts), axis=-1).tolist() == naive
 
 
 def test_each_chinese_character_is_a_word_and_latin_words_stay_whole():

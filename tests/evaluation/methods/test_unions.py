@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -6,18 +6,9 @@ import torch
 from tests.attribution.made_rows import made_row
 from tests.attribution.methods.hand_parser import ANSWER, PARSED, PARSER
 from tests.attribution.tiny_models import save_tiny_model
-from tests.evaluation.methods.naive_paper import (
-    algorithm_1,
-    augmented,
-    document_columns,
-    hss_avg,
-    summed,
-    top5_mean,
-    top_k,
-)
-from tests.evaluation.methods.naive_paper import (
-    hidden_similarity as naive_similarity,
-)
+from tests.evaluation.methods import naive_paper
+from tests.evaluation.methods.naive_paper import algorithm_1, augmented, document_columns, top_k
+from tests.report.made_audit import place
 from transformers import AutoModel
 
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
@@ -33,7 +24,6 @@ from attribeam.attribution.methods.method import (
 )
 from attribeam.attribution.methods.models import ModelChoice, load_models
 from attribeam.attribution.options import ATTN_UNION, UNIONS, ModelOptions
-from attribeam.attribution.rows import EncodedRow
 from attribeam.evaluation.datasets.dataset_file import LabelledAnswer
 from attribeam.evaluation.measures.accuracy import run_methods, score_methods
 from attribeam.evaluation.methods import LabelledContext, evaluation_methods
@@ -46,7 +36,7 @@ PASSAGES = (Passage(text="jon dances"), Passage(text="sings"), Passage(text="bel
 
 
 def labelled_span(*texts, gold=0, row=0):
-    spans = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in texts)
+    spans = tuple(place(text, ANSWER) for text in texts)
     record = QARecord("r", "Who?", PASSAGES, ANSWER, RowSource("f", row), target_spans=spans)
     return LabelledAnswer(record, (frozenset({gold}),) * len(spans))
 
@@ -55,11 +45,8 @@ def scores(method, span):
     return method.span_results(LabelledContext(labelled_span(span), LoadedModels(parser=PARSER)))[0].passage_scores
 
 
-def test_words_dep_adds_the_atomic_fact_of_the_span():
+def test_words_dep_adds_the_atomic_fact_of_the_span_and_words_sent_is_the_whole_sentence_and_no_other():
     assert scores(FactWords(MethodSettings()), "Jon") == (4.0, 0.0, 0.0, 0.0)
-
-
-def test_words_sent_is_the_whole_sentence_and_no_other():
     assert scores(SentenceWords(MethodSettings()), "Ada") == (4.0, 1.0, 0.0, 0.0)
     assert scores(SentenceWords(MethodSettings()), "ring") == (0.0, 0.0, 1.0, 0.0)
 
@@ -77,9 +64,8 @@ def test_word_methods_highlight_their_matches_in_the_chosen_passage_only():
 
 def test_difference_to_words_is_paired_by_row():
     answers = [labelled_span("Jon", "Ada", gold=0), labelled_span("ring", gold=2, row=1)]
-    tallies = run_methods(
-        answers, [SpanWords(MethodSettings()), SentenceWords(MethodSettings())], LoadedModels(parser=PARSER)
-    )
+    methods = [SpanWords(MethodSettings()), SentenceWords(MethodSettings())]
+    tallies = run_methods(answers, methods, LoadedModels(parser=PARSER))
     words, sentences = score_methods(tallies, draws=100, seed=1)
     assert (words.passage_accuracy, words.spans, words.rows) == (pytest.approx(100 / 3), 3, 2)
     assert words.spans_without_evidence == 2
@@ -128,6 +114,8 @@ def test_row_that_the_model_refuses_counts_as_wrong_and_is_said(model):
 def test_method_that_hides_its_need_of_a_model_is_an_error():
     with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
         scores(AttentionUnion(ATTN_UNION, MethodSettings()), "Jon")
+    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
+        AnswerContext(RECORD, (), LoadedModels()).once(hidden_similarity)
 
 
 # two unions: the first has six tokens of passage 0 and one of passage 1, the second one token of passage 2
@@ -151,28 +139,20 @@ PAPER_PASSAGES = (
     Passage(text="Bells ring."),
     Passage(text="Ada Thorne built it; a lamp was seen from twelve miles away."),
 )
-SPANS = tuple(CharRange(ANSWER.index(text), ANSWER.index(text) + len(text)) for text in ("Ada", "Jon dances", "Bells"))
+SPANS = tuple(place(text, ANSWER) for text in ("Ada", "Jon dances", "Bells"))
 SENTENCES = (CharRange(0, 25), CharRange(26, 37))
 
 
-@dataclass(frozen=True)
-class Inside:
-    """One row through transformers' own eager model: S, attention among response tokens, states of layer 2."""
-
-    encoded: EncodedRow
-    similarity: np.ndarray
-    among_response: np.ndarray
-    states: np.ndarray
+# one row through transformers' own eager model: S, attention among response tokens, states of layer 2
+Inside = namedtuple("Inside", ["encoded", "similarity", "among_response", "states"])
 
 
 @pytest.fixture(scope="module", params=["llama", "bert", "modernbert"])
 def both(request, tmp_path_factory):
     directory = save_tiny_model(tmp_path_factory.mktemp(request.param), request.param)
     model = AttentionModel.from_pretrained(ModelOptions(model=str(directory), device="cpu", loaded_layers=4))
-    labelled = LabelledAnswer(
-        QARecord("r", "Who?", PAPER_PASSAGES, ANSWER, RowSource("f", 0), target_spans=SPANS),
-        (frozenset({0}),) * len(SPANS),
-    )
+    record = QARecord("r", "Who?", PAPER_PASSAGES, ANSWER, RowSource("f", 0), target_spans=SPANS)
+    labelled = LabelledAnswer(record, (frozenset({0}),) * len(SPANS))
     return model, labelled, inside(directory, model, labelled, shift=1 if request.param == "llama" else 0)
 
 
@@ -223,7 +203,7 @@ def check_union(both, name, similarity, targets, *, k, tau):
     document = document_columns(row)
     for result, target in zip(results(both, name, top_k=k, isolation_tau=tau), targets, strict=True):
         w = algorithm_1(similarity, covering(row, target), document, k=k, tau=tau)
-        np.testing.assert_allclose(result.passage_scores, summed(w, row, len(PAPER_PASSAGES)), atol=2e-5)
+        np.testing.assert_allclose(result.passage_scores, naive_paper.summed(w, row, len(PAPER_PASSAGES)), atol=2e-5)
 
 
 SETTINGS = [(2, 2), (6, 1), (9, float("inf"))]
@@ -233,7 +213,7 @@ SETTINGS = [(2, 2), (6, 1), (9, float("inf"))]
 @pytest.mark.parametrize("name", ["hss-union", "hss-union-dep"])
 def test_hidden_union_is_algorithm_1_over_cosines(both, name, k, tau):
     found = both[2]
-    similarity = naive_similarity(found.states, found.encoded.prompt_length)
+    similarity = naive_paper.hidden_similarity(found.states, found.encoded.prompt_length)
     targets = [tokens_in(found.encoded, span) for span in SPANS]
     if name == "hss-union-dep":
         targets = [augmented(target, lambda i: fact_tokens(found.encoded, i)) for target in targets]
@@ -247,9 +227,8 @@ def test_hidden_average_is_the_best_window_of_eight(both, name):
         target = tokens_in(found.encoded, span)
         if name == "hss-avg-dep":
             target = augmented(target, lambda i: fact_tokens(found.encoded, i))
-        expected = hss_avg(
-            found.states, set(covering(found.encoded, target)), found.encoded, len(PAPER_PASSAGES), window=8
-        )
+        covered = set(covering(found.encoded, target))
+        expected = naive_paper.hss_avg(found.states, covered, found.encoded, len(PAPER_PASSAGES), window=8)
         np.testing.assert_allclose(result.passage_scores, expected, atol=2e-5)
         (piece,) = result.evidence
         assert piece.passage_index == int(np.argmax(expected))
@@ -290,7 +269,7 @@ def test_mean_of_the_five_best_tokens_decides_where_it_is_asked_for(both, name):
     decided = results(both, name, top_k=9, isolation_tau=tau, passage_score=PassageScore.TOP5_MEAN)
     for result, target in zip(decided, union_targets(found, name, 9), strict=True):
         w = algorithm_1(found.similarity, covering(row, target), document_columns(row), k=9, tau=tau)
-        np.testing.assert_allclose(result.passage_scores, top5_mean(w, row, len(PAPER_PASSAGES)), atol=2e-5)
+        np.testing.assert_allclose(result.passage_scores, naive_paper.top5_mean(w, row, len(PAPER_PASSAGES)), atol=2e-5)
 
 
 KEEPERS = tuple(Passage(text=f"Keeper {number} lived in the tower.") for number in range(3))
@@ -337,11 +316,6 @@ def test_row_longer_than_the_context_is_read_window_by_window(llama, model):
     scores = context.once(hidden_similarity).best_windows(np.ones((1, responses), dtype=np.bool_), window=8)
     assert (scores.cosines > -1).all()
     assert [set(row.column_passage[columns]) for columns in scores.columns[0]] == [{0}, {1}, {2}]
-
-
-def test_a_method_that_asks_for_what_it_does_not_need_is_told_so():
-    with pytest.raises(RuntimeError, match="asked for attention, but does not say that it needs it"):
-        AnswerContext(RECORD, (), LoadedModels()).once(hidden_similarity)
 
 
 def test_model_whose_layers_cannot_be_found_is_refused_where_hidden_states_are_needed(tmp_path):

@@ -25,10 +25,10 @@ GOLD = "Two years, says the leaflet."
 ONE, TWO = "The pump has a warranty of two years.", "The filter has a warranty of one year."
 OTHER = "A page on pumps that an annotator chose."
 PLAIN = {"question": Q, "answer": A}
+PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 
 def read(kind, content):
-    """The rows of a file, and what was seen."""
     rows = ExportRows(LOG_KINDS[kind], TraceOptions())
     return [placed.row for placed in rows.read([opened(content)])], rows.seen
 
@@ -96,7 +96,7 @@ TWO_PASSAGES = {
     "LangSmith example": lines({"inputs": {"question": Q}, "outputs": {"output": A, "contexts": [ONE, TWO]}}),
     "promptfoo": whole({"results": {"results": [{"prompt": {"raw": "..."}, "vars": {"question": Q, "context": [ONE,
         TWO]}, "response": {"output": A}}]}}),
-    "struct of lists": parquet(**{name: [one] for name, one in PLAIN.items()}, context=[{"text": [ONE, TWO]}]),
+    "struct of lists": parquet(**PLAIN_COLUMNS, context=[{"text": [ONE, TWO]}]),
     "HotpotQA": lines({**PLAIN, "context": {"title": ["a", "b"], "sentences": [[ONE], [TWO]]}}),
     "HotpotQA's own file": lines({**PLAIN, "context": [["a", [ONE]], ["b", [TWO]]]}),
     "files beside their texts": lines({**PLAIN, "documents": ["a.pdf", "https://b.example/c"], "context": [ONE, TWO]}),
@@ -105,7 +105,7 @@ TWO_PASSAGES = {
     "answers that were expected and given": sheet({"Question": Q, "Expected Answer": GOLD, "Actual Answer": A,
         "Context": [ONE, TWO], "Verdict": "pass"}),
     "MS MARCO": lines({**PLAIN, "passages": {"is_selected": [1, 0], "passage_text": [ONE, TWO], "url": ["a", "b"]}}),
-    "map of ids": parquet(**{name: [one] for name, one in PLAIN.items()}, contexts=pa.array([[("d1", ONE), ("d2",
+    "map of ids": parquet(**PLAIN_COLUMNS, contexts=pa.array([[("d1", ONE), ("d2",
         TWO)]], pa.map_(pa.string(), pa.string()))),
     "lists as BigQuery writes Parquet": parquet(
         question=[Q], answer=[A], passages=[{"list": [{"element": {"text": ONE}}, {"element": {"text": TWO}}]}]
@@ -148,7 +148,7 @@ TWO_PASSAGES = {
     "hit of Elasticsearch": lines({"_id": "1", "_source": {**PLAIN, "contexts": [ONE, TWO]}}),
     "entry of Cloud Logging": lines({"jsonPayload": {**PLAIN, "contexts": [ONE, TWO]}, "severity": "INFO"}),
     "labels before texts": with_contexts([{"chunk": "c1", "snippet": ONE}, {"document": "2", "body": TWO}]),
-    "names that speak of vectors": parquet(**{name: [one] for name, one in PLAIN.items()}, vector_store=["x"],
+    "names that speak of vectors": parquet(**PLAIN_COLUMNS, vector_store=["x"],
         retrieved_contexts=[[ONE, TWO]], e=[[0.5]]),
 }  # fmt: skip
 
@@ -157,7 +157,7 @@ TWO_PASSAGES = {
 def test_what_was_generated_and_retrieved_is_read(name):
     (row,), _ = read("jsonl", TWO_PASSAGES[name])
     assert (row.question, row.answer, row.fault) == (Q, A, None)
-    assert [one.text for one in row.passages or ()] == [ONE, TWO]
+    assert [one.text for one in row.passages] == [ONE, TWO]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_was_generated_and_retrieved_is_read(name):
 @pytest.mark.parametrize("kind", ["ragas", "jsonl"])
 def test_text_that_only_looks_like_a_list_is_one_passage(kind, value, text):
     (row,), _ = read(kind, with_contexts(value))
-    assert [one.text for one in row.passages or ()] == [text]
+    assert [one.text for one in row.passages] == [text]
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,7 @@ def test_choice_is_told(record, note):
     [
         {**PLAIN, "contexts": [ONE], "ground_truth": GOLD, "reference": GOLD, "expected_output": GOLD},
         {**PLAIN, "contexts": [ONE], "retrieved_contexts": [ONE], "response": A},
-        {
-            **PLAIN, "contexts": [ONE], "prompt": "Tell the user.", "timestamp": "2026-11-20",
-            "generation": {"tokens": 5},
-        },
+        {**PLAIN, "contexts": [ONE], "prompt": "Tell the user.", "timestamp": "2026-11-20", "generation": {"a": 5}},
     ],
 )  # fmt: skip
 def test_nothing_is_told_where_nothing_else_could_be_meant(record):
@@ -229,7 +226,7 @@ def test_nothing_is_told_where_nothing_else_could_be_meant(record):
 )  # fmt: skip
 def test_passage_without_text_among_others_keeps_its_place(texts, empty):
     (row,), _ = read("jsonl", with_contexts([texts[0], empty, *texts[1:]]))
-    found = [one.text for one in row.passages or ()]
+    found = [one.text for one in row.passages]
     assert found == [ONE, "", *[TWO] * (len(texts) - 1)]
 
 
@@ -239,9 +236,6 @@ def test_columns_of_numbers_are_left_out_and_counted():
     assert [one.fault for one in rows] == [None, None]
     assert +seen.notes == {"column 'e' is not read, since it holds lists of numbers": 2}
     assert read("jsonl", parquet(**PLAIN_COLUMNS, vector_context=[ONE]))[0][0].passages is None
-
-
-PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 
 @pytest.mark.parametrize(
@@ -273,7 +267,6 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 )  # fmt: skip
 def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, message):
     (row,), _ = read("jsonl", lines(record))
-    assert row.fault is not None
     assert row.fault.reason == reason
     assert message in str(row.fault)
 
@@ -385,9 +378,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_question_is_found(name):
-    found = question_of(QUESTIONS[name])
-    assert found is not None
-    assert found.question == "Who?"
+    assert question_of(QUESTIONS[name]).question == "Who?"
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -427,15 +418,12 @@ def test_what_holds_no_answer_or_several_gives_none(value):
 
 def test_history_beside_a_question_comes_without_the_question_itself():
     talk = [["human", "Hi"], ["ai", "Hello"], ["human", "Who?"]]
-    found = question_of({"question": "Who?", "chat_history": talk})
-    assert found is not None
-    assert [one.text for one in found.earlier] == ["Hi", "Hello"]
+    earlier = question_of({"question": "Who?", "chat_history": talk}).earlier
+    assert [one.text for one in earlier] == ["Hi", "Hello"]
 
 
 def test_plain_text_is_never_taken_for_json():
-    found = question_of('["a"] is what?', plain=True)
-    assert found is not None
-    assert found.question == '["a"] is what?'
+    assert question_of('["a"] is what?', plain=True).question == '["a"] is what?'
     assert answer_of('"Ada."', plain=True) == '"Ada."'
 
 
@@ -488,7 +476,6 @@ DOCUMENTS = {
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_are_found(name):
     found = documents_of(DOCUMENTS[name])
-    assert found is not None
     assert [one.text for one in found] == ["One.", "Two."]
     has_ids = not any(word in name for word in ("texts", "pairs", "openinference", "json"))
     assert [one.passage_id for one in found] == (["a", "b"] if has_ids else [None, None])
@@ -596,15 +583,10 @@ def test_what_other_writers_print(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "['cut, 'off'",
-        "[{id=1, text=a}, {id=2, text=b}]",
-        "['a' 'b']",
-        "['a'\n 'b']",
-        "[open('x')]",
-        "[__import__('os')]",
-        "['" * 5000 + "]",
+        "['cut, 'off'", "[{id=1, text=a}, {id=2, text=b}]", "['a' 'b']", "['a'\n 'b']", "[open('x')]",
+        "[__import__('os')]", "['" * 5000 + "]",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_list_is_an_error_and_runs_nothing(text):
     with pytest.raises(ValueError, match=r"list|plain value|quotes"):
         printed_value(text)
@@ -653,10 +635,14 @@ PROMPTS = {
 }
 
 
+def told(prompt):
+    found = prompt_parts(prompt)
+    return [one.text for one in found.passages], found.question
+
+
 @pytest.mark.parametrize("name", PROMPTS)
 def test_passages_and_question_are_found(name):
     found = prompt_parts(PROMPTS[name])
-    assert found is not None
     assert [one.text for one in found.passages] == [LIT, KEPT]
     assert found.asked(Asked(PROMPTS[name])) == Asked(ASKED)
     assert found.asked(Asked("Who?")) == Asked("Who?")
@@ -674,7 +660,6 @@ def test_passages_and_question_are_found(name):
 def test_tags_say_id_and_title_of_a_passage(item):
     for prompt in (f"<documents>\n{item}\n</documents>\n{{asked}}", f"Use it: {item} Who?"):
         found = prompt_parts(prompt.format(text=LIT, asked=ASKED))
-        assert found is not None
         assert [one[:3] for one in found.passages] == [(LIT, "Lamp", "a7")]
 
 
@@ -685,32 +670,23 @@ def test_tags_say_id_and_title_of_a_passage(item):
 def test_labels_say_titles_of_passages(label, heading):
     parts = f"{label.format(1, 'a.md')}{LIT}\n\n{label.format(2, '3 lamps')}{KEPT}"
     found = prompt_parts(f"{heading}{parts}\n\nQuestion: {ASKED}")
-    assert found is not None
     assert [one[:2] for one in found.passages] == [(LIT, "a.md"), (KEPT, "3 lamps")]
     assert found.question == ASKED
 
 
 @pytest.mark.parametrize("text", ["He says [1] so. [2] Is it?", "[1] He says so. [3] It was lit, and it was kept."])
 def test_marks_within_a_line_that_are_no_labels_stay(text):
-    found = prompt_parts(f"Context: {text}\n\nQuestion: {ASKED}")
-    assert found is not None
-    assert [one.text for one in found.passages] == [text.removeprefix("[1] ") if "[3]" in text else text]
+    assert told(f"Context: {text}\n\nQuestion: {ASKED}")[0] == [text.removeprefix("[1] ") if "[3]" in text else text]
 
 
 def test_letters_that_are_longer_in_lower_case_shift_no_passage():
-    found = prompt_parts(f"İİİ <Context>İ {LIT}</Context> {ASKED}")
-    assert found is not None
-    assert ([one.text for one in found.passages], found.question) == ([f"İ {LIT}"], ASKED)
+    assert told(f"İİİ <Context>İ {LIT}</Context> {ASKED}") == ([f"İ {LIT}"], ASKED)
 
 
 def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
-    rule = "-" * 21
-    found = prompt_parts(
-        f"Context information is below.\n{rule}\npage_label: 1\nfile_name: a.md\n\n{LIT}\n\n{KEPT}\n{rule}"
-    )
-    assert found is not None
-    assert [one.text for one in found.passages] == [f"page_label: 1\nfile_name: a.md\n{LIT}", KEPT]
-    assert found.question is None
+    rule, about = "-" * 21, "page_label: 1\nfile_name: a.md"
+    found = told(f"Context information is below.\n{rule}\n{about}\n\n{LIT}\n\n{KEPT}\n{rule}")
+    assert found == ([f"{about}\n{LIT}", KEPT], None)
 
 
 @pytest.mark.parametrize(
@@ -744,9 +720,10 @@ def test_text_with_other_numbers_is_one_passage(text):
 
 
 def test_numbered_list_within_a_passage_stays_with_it():
-    found = prompt_parts(f"Context:\n[1] Steps:\n1. Wind it.\n2. Light it.\n[2] {KEPT}\n\nQuestion: {ASKED}")
-    assert found is not None
-    assert [one.text for one in found.passages] == ["Steps:\n1. Wind it.\n2. Light it.", KEPT]
+    assert told(f"Context:\n[1] Steps:\n1. Wind it.\n2. Light it.\n[2] {KEPT}\n\nQuestion: {ASKED}")[0] == [
+        "Steps:\n1. Wind it.\n2. Light it.",
+        KEPT,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -755,33 +732,25 @@ def test_numbered_list_within_a_passage_stays_with_it():
 )  # fmt: skip
 def test_questions_and_answers_within_passages_stay_there(prompt):
     first = "Question: Who kept it?\nAnswer: Ada."
-    found = prompt_parts(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}"))
-    assert found is not None
-    assert ([one.text for one in found.passages], found.question) == ([first, KEPT], ASKED)
+    assert told(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}")) == ([first, KEPT], ASKED)
 
 
 @pytest.mark.parametrize("end", ["Question: {asked}", "Q: {asked}\nA:", "Question: {asked}\nAnswer:"])
 @pytest.mark.parametrize("asks", ["Question: Who kept it?\nAnswer: Ada.", "Q: Who kept it?\nA: Ada."])
 def test_passages_that_are_questions_and_answers_end_with_the_last_question(asks, end):
-    found = prompt_parts(f"Context:\n{asks}\n\n{KEPT}\n\n{end.format(asked=ASKED)}")
-    assert found is not None
-    assert ([one.text for one in found.passages], found.question) == ([asks, KEPT], ASKED)
+    assert told(f"Context:\n{asks}\n\n{KEPT}\n\n{end.format(asked=ASKED)}") == ([asks, KEPT], ASKED)
 
 
 @pytest.mark.parametrize("heading", ["Context", "Context:"])
 @pytest.mark.parametrize("below", ["Instructions", "Rules", "How to answer"])
 def test_headings_of_another_level_within_a_passage_stay_with_it(heading, below):
     passage = f"## Sources of light\n## Background\n{LIT}\n### The keeper\n{KEPT}"
-    found = prompt_parts(f"# {heading}\n{passage}\n\n# {below}\nBe short.\n\n# Question\n{ASKED}")
-    assert found is not None
-    assert ([one.text for one in found.passages], found.question) == ([passage], ASKED)
+    assert told(f"# {heading}\n{passage}\n\n# {below}\nBe short.\n\n# Question\n{ASKED}") == ([passage], ASKED)
 
 
 def test_headings_of_the_same_level_may_begin_passages():
     passages = [f"# Lamps\n{LIT}", f"# Rules of the rock\n{KEPT}"]
-    found = prompt_parts("\n\n".join(["# Context", *passages, f"# Question\n{ASKED}"]))
-    assert found is not None
-    assert ([one.text for one in found.passages], found.question) == (passages, ASKED)
+    assert told("\n\n".join(["# Context", *passages, f"# Question\n{ASKED}"])) == (passages, ASKED)
 
 
 TEMPLATES = {

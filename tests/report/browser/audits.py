@@ -1,35 +1,23 @@
 """Audits whose pages the browser opens; texts of our own."""
 
-from __future__ import annotations
-
 import json
-from dataclasses import dataclass, replace
+from collections import namedtuple
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.report.made_audit import (
-    MadeAudit,
     made_audit,
     no_claim,
+    place,
     supported_span,
     tell_sizes,
     told_spans,
     unsupported_span,
 )
 
-from attribeam.schemas import (
-    AnswerKind,
-    CharRange,
-    ClaimKind,
-    EvidencePiece,
-    Passage,
-    QARecord,
-    SpanEvidence,
-    SpanKind,
-    Support,
-)
+from attribeam.schemas import AnswerKind, CharRange, ClaimKind, EvidencePiece, Passage, SpanKind, Support
 
 ATTACK = (
     '<script>window.hacked=1</script><img src=x onerror="window.hacked=2"></script>'
@@ -55,16 +43,10 @@ RTL_ANSWER = "تغادر العبّارة عند الظهر."
 RTL_PASSAGE = "العبّارة إلى الجزيرة تغادر عند الظهر كل يوم."
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedAudit:
-    """The page of an audit, the audit, and the same page made without the log."""
-
-    page: Path
-    audit: MadeAudit
-    page_without_log: Path
+LoggedAudit = namedtuple("LoggedAudit", ["page", "audit", "page_without_log"])
 
 
-def harbour_audit(folder: Path) -> LoggedAudit:
+def harbour_audit(folder):
     """Four answers that filters can tell apart, one of them in Arabic, and a dead letter.
 
     Riskiest first: ``ferry-0`` (supported and unsupported), ``ferry-2`` (weak, isolated, no generator), then
@@ -77,7 +59,7 @@ def harbour_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans, change=_harbour_record), folder)
 
 
-def claims_audit(folder: Path) -> LoggedAudit:
+def claims_audit(folder):
     """Answers of every kind, with scores, and a dead letter.
 
     ``ferry-0`` has a supported claim, then an unsupported one with a part, and a heading; ``ferry-1`` refuses;
@@ -103,18 +85,16 @@ def claims_audit(folder: Path) -> LoggedAudit:
     return _with_pages(made_audit(folder / "made", record_ids=ids, spans=spans), folder)
 
 
-def markdown_audit(folder: Path) -> LoggedAudit:
+def markdown_audit(folder):
     """An answer in Markdown whose first claim begins and ends with a mark of bold text."""
     claim, cars = supported_span(MARKDOWN), unsupported_span(MARKDOWN)
     chars = CharRange(claim.chars.char_start - 2, claim.chars.char_end + 2)
     spans = {0: (replace(claim, chars=chars, text=chars.of(MARKDOWN), atomic_fact=()), cars)}
-    audit = made_audit(
-        folder / "made", record_ids=["ferry"], spans=spans, change=lambda record: replace(record, answer=MARKDOWN)
-    )
-    return _with_pages(audit, folder)
+    change = lambda record: replace(record, answer=MARKDOWN)  # noqa: E731
+    return _with_pages(made_audit(folder / "made", record_ids=["ferry"], spans=spans, change=change), folder)
 
 
-def compared_audit(folder: Path) -> LoggedAudit:
+def compared_audit(folder):
     """Answers beside those of an earlier audit, with risks.
 
     ``ferry-0`` is newly flagged, ``ferry-1`` no longer: its earlier claim had markup in its text. ``ferry-2`` is the
@@ -124,15 +104,13 @@ def compared_audit(folder: Path) -> LoggedAudit:
     flagged = tuple(replace(one, answer_risk=0.875) for one in (supported_span(), unsupported_span()))
     hostile = (*flagged[:1], replace(flagged[1], text=f"{flagged[1].text} {ATTACK}"))
     nested = _begin_at_one_place(*flagged)
-    before = made_audit(
-        folder / "before", record_ids=("ferry-0", "ferry-1", "ferry-2"), spans={0: fine, 1: hostile, 2: nested}
-    )
+    before = made_audit(folder / "before", spans={0: fine, 1: hostile, 2: nested})
     ids = tuple(f"ferry-{row}" for row in range(4))
     audit = made_audit(folder / "made", record_ids=ids, spans={0: flagged, 1: fine, 2: nested, 3: fine})
     return _with_pages(audit, folder, previous=before)
 
 
-def _begin_at_one_place(shorter: SpanEvidence, longer: SpanEvidence) -> tuple[SpanEvidence, SpanEvidence]:
+def _begin_at_one_place(shorter, longer):
     """The claims "leaves" and "leaves at noon", each with the index and the verdict that it has."""
     chars, text = shorter.chars, shorter.text
     end = chars.char_start + len("leaves")
@@ -142,7 +120,7 @@ def _begin_at_one_place(shorter: SpanEvidence, longer: SpanEvidence) -> tuple[Sp
     )
 
 
-def hostile_audit(folder: Path) -> LoggedAudit:
+def hostile_audit(folder):
     """One answer and one dead letter, with markup and script in every field that can hold a text."""
     place = folder / ATTACK.replace("/", "") / "made"
     spans = {0: (_hostile_span(supported_span()), _hostile_span(unsupported_span()))}
@@ -152,13 +130,12 @@ def hostile_audit(folder: Path) -> LoggedAudit:
     return _with_pages(audit, folder)
 
 
-def crowded_audit(folder: Path) -> LoggedAudit:
-    """A thousand answers."""
+def crowded_audit(folder):
     ids = tuple(f"ferry-{row:04d}" for row in range(1000))
     return _with_pages(made_audit(folder / "made", record_ids=ids, rows_per_chunk=500), folder)
 
 
-def _with_pages(audit: MadeAudit, folder: Path, previous: MadeAudit | None = None) -> LoggedAudit:
+def _with_pages(audit, folder, previous=None):
     page, other = folder / "page.html", folder / "page_without_log.html"
     page.write_text(audit.page(previous=previous), encoding="utf-8")
     hidden = audit.log.with_name("hidden")
@@ -168,55 +145,39 @@ def _with_pages(audit: MadeAudit, folder: Path, previous: MadeAudit | None = Non
     return LoggedAudit(page, audit, other)
 
 
-def _harbour_record(record: QARecord) -> QARecord:
+def _harbour_record(record):
     row = record.source.source_row
-    record = replace(
-        record,
-        generator=("gull-1", "tern-2", None, "gull-1")[row],
-        question=f"{record.question} ({('today', 'tomorrow', 'in winter', '')[row]})",
-        answered_at=datetime(2026, 11, 10 + row, 8, tzinfo=UTC),
-    )
+    question = f"{record.question} ({('today', 'tomorrow', 'in winter', '')[row]})"
+    told = {"generator": ("gull-1", "tern-2", None, "gull-1")[row], "question": question}
+    record = replace(record, answered_at=datetime(2026, 11, 10 + row, 8, tzinfo=UTC), **told)
     if row == 3:
         passages = (Passage(RTL_PASSAGE, None, "arabic-1"), record.passages[1])
         return replace(record, question=RTL_QUESTION, answer=RTL_ANSWER, passages=passages)
     return record
 
 
-def _arabic_span() -> SpanEvidence:
+def _arabic_span():
     text, evidence = "عند الظهر", "تغادر عند الظهر"
-    chars = CharRange(RTL_ANSWER.index(text), RTL_ANSWER.index(text) + len(text))
-    start = RTL_PASSAGE.index(evidence)
-    piece = CharRange(start, start + len(evidence))
-    return replace(
-        supported_span(),
-        chars=chars,
-        text=text,
-        atomic_fact=(CharRange(0, chars.char_end),),
-        evidence=(EvidencePiece(0, "arabic-1", False, piece, evidence, 6.0),),
-        top_passage_id="arabic-1",
-    )
+    chars, piece = place(text, RTL_ANSWER), place(evidence, RTL_PASSAGE)
+    pieces = (EvidencePiece(0, "arabic-1", False, piece, evidence, 6.0),)
+    told = {"chars": chars, "text": text, "atomic_fact": (CharRange(0, chars.char_end),)}
+    return replace(supported_span(), evidence=pieces, top_passage_id="arabic-1", **told)
 
 
-def _hostile_record(record: QARecord) -> QARecord:
+def _hostile_record(record):
     passages = tuple(Passage(f"{one.text} {ATTACK}", f"{one.title} {ATTACK}", ATTACK) for one in record.passages)
-    return replace(
-        record,
-        question=ATTACK,
-        answer=f"{record.answer} {ATTACK}",
-        passages=passages,
-        generator=f"gull {ATTACK}",
-        extra_columns=(("team", f"harbour {ATTACK}"),),
-    )
+    texts = {"question": ATTACK, "answer": f"{record.answer} {ATTACK}", "generator": f"gull {ATTACK}"}
+    return replace(record, passages=passages, extra_columns=(("team", f"harbour {ATTACK}"),), **texts)
 
 
-def _hostile_span(span: SpanEvidence) -> SpanEvidence:
+def _hostile_span(span):
     """The span with markup as passage ids, in the texts of its evidence, in its values and what stands instead."""
     evidence = tuple(replace(one, passage_id=ATTACK, text=f"{one.text}{ATTACK}") for one in span.evidence)
     unmatched = (*span.unmatched_values, ATTACK)
     return replace(span, text=f"{span.text}{ATTACK}", evidence=evidence, unmatched_values=unmatched, expected=ATTACK)
 
 
-def _attack_letters(root: Path) -> None:
+def _attack_letters(root):
     """Put markup into every text of the dead letters."""
     for file in (root / "dead_letters").iterdir():
         table = pq.read_table(file)
@@ -226,7 +187,7 @@ def _attack_letters(root: Path) -> None:
     tell_sizes(root)
 
 
-def _attack_manifest(root: Path) -> None:
+def _attack_manifest(root):
     file = root / "run_manifest.json"
     manifest = json.loads(file.read_text(encoding="utf-8"))
     manifest["models"] = {f"model {ATTACK}": f"tiny {ATTACK}", "model": f"tiny {ATTACK}"}

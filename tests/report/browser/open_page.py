@@ -1,17 +1,11 @@
 """The page in a real browser, and what a person can do with it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
-from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -36,12 +30,12 @@ if (location.href === before) done();
 class OpenPage:
     """One browser window; ``downloads`` is where its files go."""
 
-    def __init__(self, driver: Chrome, downloads: Path) -> None:
+    def __init__(self, driver, downloads):
         self.driver = driver
         self.downloads = downloads
         self.loads = 0
 
-    def forget(self) -> None:
+    def forget(self):
         """Drop what earlier tests left: marks, downloads, console, size and colours.
 
         No page may be open while its storage is cleared: the browser tells the page's process of that later, and the
@@ -55,17 +49,17 @@ class OpenPage:
             file.unlink()
         self.driver.get_log("browser")
 
-    def open(self, file: Path, place: str = "") -> None:
+    def open(self, file, place=""):
         """Load the page, anew even where it is open, and wait until its scripts are through."""
         self.loads += 1
         self.driver.get(f"{file.as_uri()}?{self.loads}{place}")
         self.wait(lambda: self.script("return 'ready' in document.documentElement.dataset"))
 
-    def go(self, place: str) -> None:
+    def go(self, place):
         """Another view of the open page."""
         self.driver.execute_async_script(GO, place)
 
-    def reload(self) -> None:
+    def reload(self):
         """Load the page anew and wait until the new one's scripts are through.
 
         The old page must not pass for the new one, should the driver come back while it is still there.
@@ -74,63 +68,63 @@ class OpenPage:
         self.driver.refresh()
         self.wait(lambda: self.script("return 'ready' in document.documentElement.dataset"))
 
-    def wait(self, condition: Callable[[], Any]) -> Any:
+    def wait(self, condition):
         """What ``condition`` gives as soon as that is something."""
         return WebDriverWait(self.driver, WAIT_SECONDS, poll_frequency=0.02).until(lambda _: condition())
 
-    def script(self, text: str, *arguments: object) -> Any:
+    def script(self, text, *arguments):
         return self.driver.execute_script(text, *arguments)
 
-    def all(self, selector: str) -> list[WebElement]:
+    def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
-    def one(self, selector: str) -> WebElement:
+    def one(self, selector):
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
-    def texts(self, selector: str) -> list[str]:
+    def texts(self, selector):
         """The whole text of each element, shown or not."""
         return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)", selector)
 
-    def ids(self) -> list[str]:
+    def ids(self):
         """Record ids in the worklist, in its order, whole; dead letters have theirs as a heading."""
         chosen = "#worklist .item-meta bdi:first-child, #worklist li:has(.risk[aria-hidden]) .item-question"
         return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.title)", chosen)
 
-    def choose(self, name: str, value: str) -> None:
+    def choose(self, name, value):
         field = Select(self.one(f"#filter-{name}"))
         field.select_by_index([option.get_attribute("value") for option in field.options].index(value))
 
-    def press(self, *keys: str) -> None:
+    def press(self, *keys):
         """Press keys in turn; a longer text is typed."""
         actions = ActionChains(self.driver, duration=0)
         for key in keys:
             actions.send_keys(key)
         actions.perform()
 
-    def point_at(self, element: WebElement) -> None:
+    def point_at(self, element):
         self.script("arguments[0].scrollIntoView({block: 'center'})", element)
         ActionChains(self.driver, duration=0).move_to_element(element).perform()
 
-    def size(self, width: int, height: int) -> None:
+    def size(self, width, height):
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
-    def colours(self, scheme: str, *, medium: str = "screen") -> None:
+    def colours(self, scheme, *, medium="screen"):
         """What the system asks for: ``light`` or ``dark``, on a screen or in print."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
 
-    def complaints(self) -> list[str]:
+    def complaints(self):
         """Errors and warnings of the console, and directives of the policy that were broken."""
         return [entry["message"] for entry in self.driver.get_log("browser")] + self.script("return brokenPolicies")
 
-    def downloaded(self, ending: str) -> Path:
+    def downloaded(self, ending):
         """The one file with this ending, once it is whole."""
         return self.wait(lambda: next(self.downloads.glob(f"*.{ending}"), None))
 
 
 @contextmanager
-def start_browser(program: str, driver: str, folder: Path) -> Iterator[OpenPage]:
+def start_browser(program, driver, folder):
     """A browser with a profile of its own below ``folder``."""
     downloads = folder / "downloads"
     downloads.mkdir()

@@ -163,15 +163,6 @@ def test_marks_leave_as_csv_that_a_spreadsheet_takes_for_no_formula(page, harbou
     assert [without(row, "risk", "marked_at", "audit") for row in rows] == wanted
 
 
-def reviewed(page, audit):
-    """A name, a wrong answer with a note that looks like a formula, and a right claim."""
-    page.open(audit.page, "#answers/1")
-    open_menu(page)
-    page.one("#reviewer").send_keys("Ada Marsh")
-    page.one("h2.question").click()
-    page.press("w", "n", '=1+1, "no"', Keys.ESCAPE, "]", "r")
-
-
 @pytest.mark.parametrize("way", ["save", "escape", "elsewhere"])
 def test_the_menu_closes(page, harbour, way):
     page.open(harbour.page, "#answers/1")
@@ -191,8 +182,13 @@ def test_the_menu_closes(page, harbour, way):
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_marks_come_back_from_their_file(page, harbour, ending):
-    reviewed(page, harbour)
-    before = page.script("return localStorage.getItem(Object.keys(localStorage).find((key) => key.includes('marks')))")
+    page.open(harbour.page, "#answers/1")
+    open_menu(page)
+    page.one("#reviewer").send_keys("Ada Marsh")
+    page.one("h2.question").click()
+    page.press("w", "n", '=1+1, "no"', Keys.ESCAPE, "]", "r")
+    stored = "return localStorage.getItem(Object.keys(localStorage).find((key) => key.includes('marks')))"
+    before = page.script(stored)
     file = save(page, ending)
     open_menu(page)
     page.one("#mark-clear").click()
@@ -202,8 +198,7 @@ def test_marks_come_back_from_their_file(page, harbour, ending):
     page.one("#mark-import").send_keys(str(file))
     page.wait(lambda: page.one("#mark-count").text == "2")
     assert page.texts("#mark-told") == ["2 marks taken"]
-    after = page.script("return localStorage.getItem(Object.keys(localStorage).find((key) => key.includes('marks')))")
-    assert json.loads(after) == json.loads(before)
+    assert json.loads(page.script(stored)) == json.loads(before)
     assert page.texts(".span-row .mark-badge") == ["right"]
     assert page.complaints() == []
 
@@ -217,9 +212,8 @@ def test_an_older_mark_does_not_replace_a_newer_one_and_strangers_are_counted(pa
     open_menu(page)
     page.one("#mark-import").send_keys(str(tmp_path / "old.jsonl"))
     page.wait(lambda: page.texts("#mark-told")[0])
-    assert page.texts("#mark-told") == [
-        "0 marks taken, 1 not newer than those here, 1 of answers or spans that are not on this page"
-    ]
+    told = "0 marks taken, 1 not newer than those here, 1 of answers or spans that are not on this page"
+    assert page.texts("#mark-told") == [told]
     assert page.one('[data-mark="wrong"]').get_attribute("aria-pressed") == "true"
 
 
