@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.report.made_audit import Page, made_audit, no_claim, supported_span, tell_sizes, unsupported_span
 
-from attribeam.report.audit_summary import Change, audit_title, comparison_remark, verdict_accuracy, top_figures
+from attribeam.report.audit_summary import Change, audit_title, comparison_remark, top_figures, verdict_accuracy
 from attribeam.report.audited_answer import (
     DEAD_LETTERS_PER_REASON,
     AuditedLogs,
