@@ -194,7 +194,7 @@ class AnswerParser:
                 inputs = [
                     (index, *block)
                     for index, (text, _) in enumerate(batch)
-                    for block in self._inputs(text, [mark.chars for mark in marks[index]])
+                    for block in self._inputs(text, tuple(mark.chars for mark in marks[index]))
                 ]
                 docs = self._nlp.pipe([doc for _, doc, *_ in inputs], batch_size=batch_size)
                 for (index, _, words, code, is_row), doc in zip(inputs, docs, strict=True):
@@ -202,7 +202,7 @@ class AnswerParser:
             yield from (_joined(*answer, self._scheme) for answer in zip(blocks, marks, strict=True))
 
     def _inputs(
-        self, text: str, marks: Sequence[CharRange]
+        self, text: str, marks: tuple[CharRange, ...]
     ) -> Iterator[tuple[Doc, list[CharRange], Sequence[CharRange], bool]]:
         """The blocks with words, each with the answer's inline code and whether it is a table's row."""
         masked, code = hide_markup(text, marks), inline_code(text)

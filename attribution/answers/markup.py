@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from attribeam.attribution.answers.plain_text import INVISIBLE
+from attribeam.attribution.answers.plain_text import INVISIBLE, remembered
 from attribeam.schemas import CharRange, ClaimKind
 
 _VISIBLE = re.compile(r"\S")
@@ -80,7 +80,8 @@ def _unescaped(answer: str) -> str:
     return _ESCAPED_BREAK.sub(lambda found: ("\n" if found[0][-1] == "n" else " ").rjust(len(found[0])), answer)
 
 
-def hide_markup(answer: str, marks: Sequence[CharRange]) -> str:
+@remembered
+def hide_markup(answer: str, marks: tuple[CharRange, ...]) -> str:
     """The answer with its ``marks``, markdown, HTML and what is no answer turned to blanks; the rest keeps its place.
 
     Nothing in inline code is a mark. Numbers at the start of a line are marks if at least two lines start with one; a
@@ -153,6 +154,7 @@ def _hide_html(text: str) -> str:
     return _HTML_TAG_OR_COMMENT.sub(_blank, text[:end]) + _HTML_TAG.sub(_blank, text[end:])
 
 
+@remembered
 def block_ranges(answer: str) -> tuple[CharRange, ...]:
     """Paragraphs, list items, headings, table rows and lines of fenced code, ascending, without empty ones.
 
@@ -262,15 +264,14 @@ def range_overlapping(chars: CharRange, ranges: Sequence[CharRange]) -> CharRang
 
 def merged_ranges(ranges: Iterable[CharRange], text: str = "") -> tuple[CharRange, ...]:
     """Ascending ranges, those that overlap as one; so are those of a ``text`` with only white space between them."""
-    merged: list[CharRange] = []
+    merged: list[tuple[int, int]] = []
     for chars in ranges:
-        last = merged[-1] if merged else None
-        is_beside = text and last and not text[last.char_end : chars.char_start].strip()
-        if last and (is_beside or chars.char_start < last.char_end):
-            merged[-1] = CharRange(last.char_start, max(last.char_end, chars.char_end))
+        first, last = merged[-1] if merged else (0, 0)
+        if merged and (chars.char_start < last or (text and not text[last : chars.char_start].strip())):
+            merged[-1] = first, max(last, chars.char_end)
         else:
-            merged.append(chars)
-    return tuple(merged)
+            merged.append((chars.char_start, chars.char_end))
+    return tuple([CharRange(*bounds) for bounds in merged])
 
 
 def fenced_code(answer: str) -> tuple[CharRange, ...]:
@@ -359,7 +360,7 @@ _OF_TOOLS = frozenset(["arguments", "tool_input", "action_input", "tool_calls", 
 _MOST_WORDS_OF_LABEL = 6
 
 
-@lru_cache(maxsize=64)
+@remembered
 def structured_text(answer: str) -> StructuredText:
     """The tables and the JSON of an answer."""
     rows, fields, signs = list[CharRange](), list[CharRange](), list[CharRange]()

@@ -25,6 +25,7 @@ from attribeam.attribution.answers.plain_text import (
     Number,
     Quantity,
     Reading,
+    remembered,
     worded_amount,
 )
 
@@ -369,18 +370,20 @@ def is_inexact(text: str, start: int) -> bool:
     return _INEXACT_BEFORE.search(text, max(start - _LONGEST_BEFORE, 0), start) is not None
 
 
-def phrases_in(text: str) -> Iterator[Quantity]:
+@remembered
+def phrases_in(text: str) -> tuple[Quantity, ...]:
     """What a text says in other ways than by one number: "a dozen", "two thirds", "half a million"."""
-    lowered = text.lower()
+    lowered, phrases = text.lower(), list[Quantity]()
     for hints, core, pattern, read in _PHRASES:
-        if not any(hint in lowered for hint in hints) or not core.search(lowered):
+        if not any(map(lowered.__contains__, hints)) or not core.search(lowered):
             continue
         for match in pattern.finditer(text):
             readings = frozenset(read(match))
             if readings:
                 scale = match.groupdict().get("scale")
                 within = worded_amount(scale) / 20 if scale else Decimal(0)
-                yield Quantity(*match.span("at" if "at" in pattern.groupindex else 0), readings, within)
+                phrases.append(Quantity(*match.span("at" if "at" in pattern.groupindex else 0), readings, within))
+    return tuple(phrases)
 
 
 @_phrase(

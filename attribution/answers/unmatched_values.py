@@ -115,7 +115,7 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     taken = bytearray(len(text))
     for chars in own_number_ranges(answer, text, numbers):
         taken[chars.char_start : chars.char_end] = b"\1" * (chars.char_end - chars.char_start)
-    phrases = [*phrases_in(text)]
+    phrases = phrases_in(text)
     quantities = [*number_quantities(numbers, text)]
     ends = [quantity.end for quantity in quantities]
     for phrase in phrases:  # both numbers of "2 hours and 15 minutes" may be their sum
@@ -128,8 +128,8 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     pairs = [*zip(numbers, quantities, strict=True)]
     digits, words = [pair for pair in pairs if pair[0].digits], [pair for pair in pairs if not pair[0].digits]
     for value in chain(
-        _dates_and_times(text), _numbers(digits, text), _phrases(phrases, text), _worded_numbers(parsed, words, text),
-        _months(parsed, text),
+        _dates_and_times(text) if digits else (), _numbers(digits, text), _phrases(phrases, text),
+        _worded_numbers(parsed, words, text), _months(parsed, text),
     ):  # fmt: skip
         start, end = value.chars.char_start, value.chars.char_end
         if not any(taken[start:end]):

@@ -82,7 +82,7 @@ def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ..
     scripts = {_LATIN, _HAN} if "chinese" in parsed.label_scheme else {_LATIN}
     answer = hide_ranges(record.answer, parsed.marked)
     passages = "\n".join(passage.text[:_MOST_OF_A_PASSAGE] for passage in record.passages)[:_MOST_OF_PASSAGES]
-    tells = _is_long(passages) and len(_in_lower_case(passages)) >= _FEWEST_THAT_TELL
+    tells = _is_long(passages) and _has_in_lower_case(passages, _FEWEST_THAT_TELL)
     telling = passages if tells else f"{record.question} {answer} {passages}"
     if _is_in_other_script(passages, scripts) or _is_foreign_latin(telling):
         return (CharRange(0, len(answer)),)
@@ -123,8 +123,15 @@ def _is_long(text: str) -> bool:
     return next(islice(_WORD.finditer(text), _FEWEST_WORDS - 1, None), None) is not None
 
 
-def _in_lower_case(text: str) -> set[str]:
-    return {word for word in _WORD.findall(text) if word.islower()}
+def _has_in_lower_case(text: str, count: int) -> bool:
+    """Whether a text has ``count`` different words in lower case."""
+    found = set[str]()
+    for word in _WORD.finditer(text):
+        if word[0].islower():
+            found.add(word[0])
+            if len(found) == count:
+                return True
+    return False
 
 
 def _is_in_other_script(text: str, scripts: Collection[str]) -> bool:
@@ -143,7 +150,7 @@ def _is_foreign_latin(text: str) -> bool:
     words = _WORD.findall(text)
     if sum(map(_ENGLISH.__contains__, map(str.lower, words))) > _ENGLISH_SHARE * len(words):
         return False
-    if len(_in_lower_case(text)) < _FEWEST_IN_LOWER_CASE:
+    if not _has_in_lower_case(text, _FEWEST_IN_LOWER_CASE):
         return False
     plain = [word for word in words if word.islower()]
     return float(dict(_identifier().rank(" ".join(plain)))["en"]) <= _MOST_OF_ENGLISH

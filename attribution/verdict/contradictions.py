@@ -291,12 +291,12 @@ class _Beside:
         names = {self._own[-1].stem, self._words[rival.end - 1].stem} if self._first.is_name else {""}
         return any(
             (
-                not self._alike.isdisjoint(sentence.stems)
-                and len(others.intersection(sentence.stems)) >= _ELSEWHERE * len(others)
-                and not (self._same and here.issubset(sentence.stems))
+                not self._alike.isdisjoint(stems)
+                and len(others.intersection(stems)) >= _ELSEWHERE * len(others)
+                and not (self._same and here.issubset(stems))
             )
-            or any(names.issubset(pair) for pair in pairwise(sentence.stems))
-            for sentence in sentences.all
+            or any(names.issubset(pair) for pair in pairwise(stems))
+            for stems in (sentence.stems for sentence in sentences.all)
         )
 
     def _sides(self, slot: _Slot) -> Iterator[tuple[_Words, _Words]]:

@@ -330,7 +330,7 @@ class _Spellings:
         everything = CharRange(0, len(self._answer))
         unmatched = {*self._matcher.unmatched_ranges(everything, ())}
         taken = bytearray(len(self._answer))
-        phrases = [*phrases_in(self._answer)]
+        phrases = phrases_in(self._answer)
         for phrase in phrases:
             is_read_whole = not _READ_WHOLE.isdisjoint(dict(phrase.readings))
             if elsewise := dict(self._phrase_elsewise(phrase) if is_read_whole else ()):
@@ -358,7 +358,8 @@ class _Spellings:
 
     def _parts_of_the_week(self) -> Iterator[tuple[int, str]]:
         """Weekdays and weekends, not to be read where a passage has a range or a list of all their days."""
-        for word in range(len(self._parsed.words)):
+        is_named = any(map(self._answer.lower().__contains__, PARTS_OF_THE_WEEK))
+        for word in range(len(self._parsed.words) if is_named else 0):
             days = PARTS_OF_THE_WEEK.get(self._word(word).lower().removesuffix("s"))
             if days and stem(self._word(word)) not in self._passages.stems:
                 named = (

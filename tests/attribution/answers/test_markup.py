@@ -14,7 +14,7 @@ from attribeam.schemas import ClaimKind
 
 
 def hide_markup(answer):
-    return markup.hide_markup(answer, [mark.chars for mark in citation_marks(answer)])
+    return markup.hide_markup(answer, tuple(mark.chars for mark in citation_marks(answer)))
 
 
 def texts(answer):
