@@ -349,6 +349,32 @@ _LABEL = re.compile(
 _LABEL_IN_LINE = re.compile(r"(?<=[.!?)\"”])[ \t]+(?=\[(\d{1,3})\]:?[ \t]+(?:[^\s\[\]]+[ \t]+){4})")
 """Between sentences of a line, before a part of five words or more."""
 _DIGITS = re.compile(r"\d+")
+_GAP = re.compile(r"\n[ \t]*(?=\n)")
+_WORD = re.compile(r"\w")
+_CLOSING = re.compile(r"\A(?:\s*(?:</[^<>\n]*>|-{8,}))+")
+_OPENING = re.compile(r"<[^<>\n]*>\s*\Z")
+_MOST_WISHED = 100
+_TOLD = re.compile(
+    r"(?:[-*•]+[ \t]*|\d{1,2}[.)][ \t]*)?(?:please|if|when|do not|don['’]t|never|always|only|use|using|based on|given"
+    r"|answer|respond|reply|cite|keep|be|make sure|ensure|remember|note|important|your?|write|provide|give|say)\b"
+    r"|[^\W\d][^:\n]{0,40}:(?:\*\*)?[ \t]*\n",
+    re.IGNORECASE,
+)
+"""How a paragraph begins that tells the model what to do: with that, or with a heading."""
+_OF_ANSWERING = re.compile(
+    r"\b(?:(?:the|your|an|each|every|any) (?:final )?(?:answers?(?! is (?:yes|no)\b)|context)\b"
+    r"|answer (?:the|this|my|all) (?:user|question|query|following)|respond to the (?:user|question|query)"
+    r"|(?:answer|respond|reply) (?:only|briefly|shortly|concisely|politely|based|using|from|in (?!person|writing))"
+    r"|(?:do not|don['’]t) know(?: the answer)?[,.;\"]|be (?:brief|concise)\b|cite (?!this|as)|cite[.:,]"
+    r"|prior knowledge|make (?:things|anything|facts) up|you are an? [^.\n]{0,60}\b(?:assistant|bot)\b"
+    r"|(?:provided|retrieved) (?:documents|sources|passages|text|excerpts)|(?:documents|sources|passages|text) above)",
+    re.IGNORECASE,
+)
+_BARE_QUESTION = re.compile(
+    r"(?:who|whose|what|when|where|which|why|how|is|are|does|do|did|can|could|should)(?:[ \t]+[^\s.!:;]+){2,}",
+    re.IGNORECASE,
+)
+"""A question without its mark."""
 _MEMBER = re.compile(r"[a-z_]+: .*")
 """A line of the metadata that LlamaIndex sets above a text, with an empty line between them."""
 
@@ -358,25 +384,68 @@ def prompt_parts(prompt: str) -> PromptParts | None:
 
     Passages stand in tags such as ``<context>``, between rules of dashes, under a heading such as "Context:", or
     behind "Use the following ...", or are labelled ("Source 1:"). Within such a part they are told apart by tags, by
-    numbers or labels, by headings of their own, by rules, or else by empty lines.
+    numbers or labels, by headings of their own, by rules, or else by empty lines. Where no tag or rule ends them, they
+    end above paragraphs that tell the model how to answer, or ask. A question without a mark stands behind or above.
     """
     lines = prompt.split("\n")
-    block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
-    if block is None:  # the rules: what stands between two lines of dashes, or behind the only one
-        items = (f"{opened.group()}{inner}</{opened[1]}>" for opened, inner in _elements(prompt, _ITEM))
-        rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
-        ruled = lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None] if rules else []
-        block = "\n".join(items) or "\n".join(ruled) or _under_passages(lines) or _requested(lines)
-        block = block or _under_passages(lines, with_colon=False) or _under_labels(lines) or ""
+    rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
+    ruled = lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None] if rules else []
+    closed = next(filter(str.strip, _tagged(prompt, _BLOCK)), None) or _from_first_to_last(prompt, _ITEM)
+    closed = closed or ("\n".join(ruled) if len(rules) > 1 else "")
+    block = closed or "\n".join(ruled) or _under_passages(lines) or _requested(lines)
+    block = block or _under_passages(lines, with_colon=False) or _under_labels(lines) or ""
+    before, _, behind = prompt.partition(block) if block else (prompt, "", "")
+    below = _under_question(f"{before}{behind}".split("\n")).strip()
+    asked = (next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]).strip()
+    if not closed:
+        block, last = _above_wishes(block, asks=not asked)
+        asked = asked or last
+    elif not asked:
+        asked = _above_wishes(f"\n\n{_CLOSING.sub('', behind, count=1)}", asks=False)[0].strip()
     listed = opened_text(block.strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
     passages = passages or _split(block)
     if not passages:
         return None
-    below = _under_question(prompt.replace(block, "", 1).split("\n")).strip()
-    asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
-    behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
-    return PromptParts(passages, asked.strip() or behind.strip() or None)
+    return PromptParts(passages, asked if _WORD.search(asked) else _asked_above(before) or None)
+
+
+def _from_first_to_last(text: str, tag: re.Pattern[str]) -> str:
+    """What stands in tags of these names, with the tags and what is between them; "" where there are none."""
+    items = [*_elements(text, tag)]
+    ends = [opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items[-1:]]
+    return text[items[0][0].start() : ends[0]] if items else ""
+
+
+def _above_wishes(block: str, *, asks: bool) -> tuple[str, str]:
+    """The block above those of its last paragraphs that tell the model what to do, and the one of these that asks."""
+    asked, end = "", len(block)
+    for gap in reversed([*_GAP.finditer(block)]):
+        last = block[gap.end() : end].strip()
+        if asks and not asked and _is_question(last):
+            asked = last
+        elif last and not _is_wish(last):
+            break
+        end = gap.start()
+    return block[:end], asked
+
+
+def _is_wish(paragraph: str) -> bool:
+    """Whether a paragraph speaks to the model of its answer, or is a heading with nothing below it."""
+    is_heading = paragraph.endswith(":") and "\n" not in paragraph
+    is_told = _TOLD.match(paragraph) is not None and _OF_ANSWERING.search(paragraph) is not None
+    return is_heading or (is_told and len(paragraph.split()) <= _MOST_WISHED and not _is_question(paragraph))
+
+
+def _is_question(paragraph: str) -> bool:
+    return paragraph.rstrip("\"'”»)*").endswith(("?", "？", "؟")) or _BARE_QUESTION.fullmatch(paragraph) is not None
+
+
+def _asked_above(before: str) -> str:
+    """The last paragraph above the passages that asks, without the heading or tag that they begin with."""
+    lines = _OPENING.sub("", before).rstrip().split("\n")
+    told = "\n".join(line for line in lines if not (_HEADING.fullmatch(line) or line.rstrip().endswith(":")))
+    return next((part for part in map(str.strip, reversed(_GAP.split(told))) if _is_question(part)), "")
 
 
 def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:

@@ -650,6 +650,19 @@ PROMPTS = {
     "label behind the answer": f"Context:\n[1] {LIT}\n[2] {KEPT}\n\nQuestion: {ASKED}\n\nAnswer:\n[1]",
     "heading above each": f"Question: {ASKED}\nContext: {LIT}\nContext: {KEPT}\nAnswer:",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
+    "question behind": f"Context:\n{LIT}\n\n{KEPT}\n\n{ASKED}",
+    "question behind labels": f"Be short.\n\nContext:\n[1] {LIT}\n[2] {KEPT}\n\n{ASKED}\n\nAnswer:",
+    "question behind bare tags": f"<doc>{LIT}</doc>\n<doc>{KEPT}</doc>\n\n{ASKED}",
+    "question behind rules": f"{'-' * 9}\n{LIT}\n\n{KEPT}\n{'-' * 9}\n{ASKED}\n\nBe brief.",
+    "question above": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}",
+    "question above a tag": f"You help.\n\n{ASKED} <context>\n{LIT}\n\n{KEPT}\n</context>\n\nAnswer in English.",
+    "question above a heading": f"{ASKED}\n\n## Sources\n{LIT}\n\n{KEPT}",
+    "wish behind": f"Question: {ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nPlease answer in English.",
+    "wish above the question": f"Context:\n{LIT}\n\n{KEPT}\n\nAnswer from the context.\n\nQuestion: {ASKED}",
+    "question above a wish": f"Context:\n{LIT}\n\n{KEPT}\n\n{ASKED}\n\nIf you do not know, say so.",
+    "rules behind": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nRules:\n- Be brief.\n- Name the rock.",
+    "rules with empty lines": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nRules:\n\n- Cite.\n\n- Never make things up.",
+    "role behind": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nYou are a kind assistant.",
 }
 
 
@@ -660,6 +673,14 @@ def test_passages_and_question_are_found(name):
     assert [one.text for one in found.passages] == [LIT, KEPT]
     assert found.asked(Asked(PROMPTS[name])) == Asked(ASKED)
     assert found.asked(Asked("Who?")) == Asked("Who?")
+
+
+def test_question_needs_no_mark():
+    for prompt in ("Context:\n{text}\n\n{asked}", "{asked}\n\nContext:\n{text}"):
+        for asked, question in (("who lit the lamp", "who lit the lamp"), ("Lit when the sun sets: the lamp", None)):
+            found = prompt_parts(prompt.format(text=LIT, asked=asked))
+            assert found is not None
+            assert found.question == question
 
 
 @pytest.mark.parametrize(
@@ -758,6 +779,20 @@ def test_questions_and_answers_within_passages_stay_there(prompt):
     found = prompt_parts(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}"))
     assert found is not None
     assert ([one.text for one in found.passages], found.question) == ([first, KEPT], ASKED)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "If you have questions, ask the keeper.", "Please ring twice.", "Rules:\n- No dogs.\n- No fires.",
+        "If the answer is no, wait.", "Please cite this page as Thorne (1874).", "You may reply in writing.",
+        "When the lamp is lit, its answer is a flash.", "[2] Answer from the context.",
+    ],
+)  # fmt: skip
+def test_advice_in_the_last_passage_stays_there(last):
+    found = prompt_parts(f"Context:\n{LIT}\n\n{last}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([LIT, last], None)
 
 
 @pytest.mark.parametrize("end", ["Question: {asked}", "Q: {asked}\nA:", "Question: {asked}\nAnswer:"])
