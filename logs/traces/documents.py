@@ -84,7 +84,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """
     value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
-        return _all_tagged(value) or _labelled(value) or (None if is_null_text(value) else (Document(value),))
+        return _divided(value) or (None if is_null_text(value) else (Document(value),))
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -338,14 +338,15 @@ _DASHES = re.compile(r"-{8,}[ \t]*")
 _RULE = re.compile(r"[ \t]*+(?:-{3,}|={3,}|\*{3,})[ \t]*")
 _LABEL = re.compile(
     r"[ \t]*+(?:\[\d{1,3}\]:?|\d{1,3}[.)]"
-    r"|(?P<word>(?P<open>\[)?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3})"
+    r"|(?:#{1,6}[ \t]+|\*\*)?(?P<word>(?P<open>\[)?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3})"
     r"(?:(?(open)[ \t]*[:,|–-][ \t]*(?P<inner>[^\[\]\n]{1,200})\]:?"
-    r"|[ \t]+[–-][ \t]+(?P<line>[^:\n]{1,200}):?[ \t]*$)"
-    r"|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?[ \t]*:?|[ \t]*:|\]|[ \t]*$)))"
-    r"(?:[ \t]+|$)",
+    r"|[ \t]+[–-][ \t]+(?P<line>[^:*\n]{1,200}):?(?:\*\*)?[ \t]*$)"
+    r"|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?[ \t]*:?|[ \t]*:|\]|[ \t]*$|(?=\*\*)))"
+    r"(?:\*\*:?)?)(?:[ \t]+|$)",
     re.IGNORECASE,
 )
-"""What begins a part: "[1]", "1.", "Document 1:", and with its title "Source 1 (a.pdf):", "[Document 1: a.pdf]"."""
+"""What begins a part: "[1]", "1.", "## Document 1:", and with its title "Source 1 (a.pdf):", "[Document 1: a.pdf]"."""
+_LABEL_END = re.compile(r"\n[ \t]*\[(?:end[ \t]+|/)[a-z \t]+\d{1,3}\][ \t]*\Z", re.IGNORECASE)
 _LABEL_IN_LINE = re.compile(r"(?<=[.!?)\"”])[ \t]+(?=\[(\d{1,3})\]:?[ \t]+(?:[^\s\[\]]+[ \t]+){4})")
 """Between sentences of a line, before a part of five words or more."""
 _DIGITS = re.compile(r"\d+")
@@ -354,6 +355,7 @@ _WORD = re.compile(r"\w")
 _CLOSING = re.compile(r"\A(?:\s*(?:</[^<>\n]*>|-{8,}))+")
 _OPENING = re.compile(r"<[^<>\n]*>\s*\Z")
 _MOST_WISHED = 100
+_FEW_WORDS = 5
 _TOLD = re.compile(
     r"(?:[-*•]+[ \t]*|\d{1,2}[.)][ \t]*)?(?:please|if|when|do not|don['’]t|never|always|only|use|using|based on|given"
     r"|answer|respond|reply|cite|keep|be|make sure|ensure|remember|note|important|your?|write|provide|give|say)\b"
@@ -590,7 +592,7 @@ def _split(block: str) -> tuple[Document, ...]:
         return tuple(item for item in items if item.text)
     lines = _own_lines(block)
     first = _label(lines[0])  # a passage may have a numbered list itself
-    return _by_labels(lines, first) if first else tuple(map(Document, _split_lines(lines)))
+    return _by_labels(lines, first) if first else tuple(map(_of_text, _split_lines(lines)))
 
 
 def _own_lines(text: str) -> list[str]:
@@ -606,11 +608,18 @@ def _split_lines(lines: Sequence[str]) -> list[str]:
     if headings:
         shown = [headings[at]["rest"] if at in headings else line for at, line in enumerate(lines)]
         return _parts(shown, [at in headings for at in range(len(lines))])
+    by_rules = _printed_parts(lines) or _ruled_parts(lines)
+    return by_rules if len(by_rules) > 1 else _below_members(_parts(lines, [not line.strip() for line in lines]))
+
+
+def _ruled_parts(lines: Sequence[str]) -> list[str]:
     rules = [_RULE.fullmatch(line) is not None for line in lines]
-    by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)
-    if len(by_rules) > 1:
-        return by_rules
-    parts = _parts(lines, [not line.strip() for line in lines])
+    shown = ["" if ruled else line for line, ruled in zip(lines, rules, strict=True)]
+    return _below_members(_parts(shown, rules))
+
+
+def _below_members(parts: Sequence[str]) -> list[str]:
+    """The parts, each with the one above it that is nothing but members."""
     heads = [False, *(all(map(_MEMBER.fullmatch, part.split("\n"))) for part in parts)]
     return _parts(parts, [not above for above in heads[:-1]])
 
@@ -621,18 +630,35 @@ def _by_labels(lines: Sequence[str], first: str) -> tuple[Document, ...]:
     documents = []
     for (start, label), end in zip(labels.items(), [*labels, len(lines)][1:], strict=True):
         text = "\n".join([lines[start][label.end() :], *lines[start + 1 : end]]).strip()
-        title = label["title"] or label["inner"] or label["line"]
+        text, title = _LABEL_END.sub("", text), label["title"] or label["inner"] or label["line"]
         documents.append(Document(text, title) if text else Document(label["line"]))
     return tuple(document for document in documents if document.text)
 
 
-def _all_tagged(text: str) -> tuple[Document, ...]:
-    """The documents in the tags that a text is nothing but; none where it is something else, or one such tag."""
-    items = [*_elements(text, _ITEM)]
+def _divided(text: str) -> tuple[Document, ...]:
+    """The documents that the marks in a text tell apart; none where nothing does."""
+    block, items = _nothing_but(text, _BLOCK), _nothing_but(text, _ITEM)
+    if len(block) == 1 or len(items) > 1:
+        return _split(block[0] if block else text)
+    lines = text.strip().split("\n")
+    parts = _printed_parts(lines) or _ruled_parts(lines)
+    are_long = len(parts) > 1 and all(len(part.split()) >= _FEW_WORDS for part in parts)
+    return _labelled(text) or (tuple(map(_of_text, parts)) if are_long else ())
+
+
+def _nothing_but(text: str, tag: re.Pattern[str]) -> list[str]:
+    """What stands in the tags of these names that a text is nothing but; none where it is something else, too."""
+    items = [*_elements(text, tag)]
     ends = [0, *(opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items)]
     starts = [*(opened.start() for opened, _ in items), len(text)]
-    is_all = len(items) > 1 and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
-    return _split(text) if is_all else ()
+    is_more = any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+    return [] if is_more else [inner for _, inner in items]
+
+
+def _printed_parts(lines: Sequence[str]) -> list[str]:
+    """The documents of LangChain that ``str`` printed, one behind the other; none where the lines are others."""
+    begins = [line.startswith(("page_content='", 'page_content="')) for line in lines]
+    return _parts(lines, begins) if begins[0] else []
 
 
 def _labelled(text: str) -> tuple[Document, ...]:

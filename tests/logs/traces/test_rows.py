@@ -736,9 +736,14 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
 
 @pytest.mark.parametrize(
     "text",
-    ["[1] {}\n[2] {}", "\n[0]\n{}\n\n[1]\n{}\n", "Document 1: {}\n\nDocument 2: {}", "Source #1\n{}\nSource #2\n{}"],
-)
-def test_text_that_numbers_its_passages_is_these(text):
+    [
+        "[1] {}\n[2] {}", "\n[0]\n{}\n\n[1]\n{}\n", "Document 1: {}\n\nDocument 2: {}", "Source #1\n{}\nSource #2\n{}",
+        "## Document 1\n{}\n\n## Document 2\n{}", "**Source 1:** {}\n**Source 2:** {}",
+        "**Chunk 1**\n{}\n**Chunk 2**:\n{}", "[CONTEXT 0]:\n{}\n[END CONTEXT 0]\n\n[CONTEXT 1]:\n{}\n[END CONTEXT 1]\n",
+        "{}\n---\n{}", "---\n{}\n\n---\n\n{}\n---", "{}\n=====\n{}", "<docs>\n<doc>{}</doc>\n<doc>{}</doc>\n</docs>",
+    ],
+)  # fmt: skip
+def test_text_that_tells_its_passages_apart_is_these(text):
     assert [one.text for one in documents_of(text.format(LIT, f"<source>a.md</source> {KEPT}"))] == [
         LIT, f"<source>a.md</source> {KEPT}",
     ]  # fmt: skip
@@ -747,8 +752,17 @@ def test_text_that_numbers_its_passages_is_these(text):
 def test_text_of_nothing_but_tags_is_their_documents():
     items = f'<doc id="a">{LIT}</doc>', f'<doc id="b">{KEPT}</doc>'
     assert [one[:3] for one in documents_of("\n".join(items))] == [(LIT, None, "a"), (KEPT, None, "b")]
+    for text in (f"<docs>{items[0]}\n{items[1]}</docs>", f"<context>\n{LIT}\n\n{KEPT}\n</context>\n"):
+        assert [one.text for one in documents_of(text)] == [LIT, KEPT]
     for text in (items[0], f"Two: {items[0]} {items[1]}"):
         assert [one.text for one in documents_of(text)] == [text]
+
+
+def test_documents_that_python_printed_one_behind_the_other_are_read():
+    printed = "\n\n".join(f"page_content={text!r} metadata={{'source': 'a.md'}}" for text in (LIT, KEPT))
+    found = prompt_parts(f"Context:\n{printed}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one.text for one in documents_of(printed)] == [one.text for one in found.passages] == [LIT, KEPT]
 
 
 def test_document_that_python_printed_is_read():
@@ -757,9 +771,10 @@ def test_document_that_python_printed_is_read():
 
 
 @pytest.mark.parametrize(
-    "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss."]
-)
-def test_text_with_other_numbers_is_one_passage(text):
+    "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss.",
+        "The lamp\n========\n{} {}", "---\ntitle: The lamp of Brigg Point\n---\n{} {}", "{} {}\n---"],
+)  # fmt: skip
+def test_text_with_other_marks_is_one_passage(text):
     text = text.format(LIT, KEPT)
     assert [one.text for one in documents_of(text)] == [text]
 
