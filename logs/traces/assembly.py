@@ -277,8 +277,8 @@ def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
     """The fault of passages of which only ids were logged; None where all have texts."""
     missing = sum(document.text is None for document in passages)
     message = (
-        f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
-        "attribeam import, or log the texts"
+        f"passages should have texts, {missing} have an id and none under a usual name; name a table of texts with "
+        "--passages-table of attribeam import, or their own place with --passages-path, or log them"
     )
     return RowFault(Reason.PASSAGE_TEXT_MISSING, message, column="passages") if missing else None
 

@@ -54,6 +54,8 @@ _NO_IDS = words(
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
 """A document of LangChain as ``str`` prints it."""
+_ID = re.compile(r"(?=[!-~]*(?:[\d_/#-]|\.[a-z]{2,5}$))[!-~]*[A-Za-z0-9=/]")
+"""An id, the name of a file or an address, but no word and no text: a text ends with its full stop."""
 _LIST_IN_PARQUET = frozenset(words("list element item array bag array_element"))
 _DEEPEST = 8
 
@@ -180,6 +182,11 @@ def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
     return tuple(kept.values())
 
 
+def are_ids(value: object) -> bool:
+    """Whether a value is a list of ids of passages, with none of their texts."""
+    return isinstance(value, list) and bool(value) and all(isinstance(id, str) and _ID.fullmatch(id) for id in value)
+
+
 def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
     """Tells whether at least one document is among ``others``: by its text, or by its id where one has no text."""
     texts = {other.text for other in others if other.text}
@@ -210,6 +217,8 @@ def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None
     if items and all(isinstance(item, list) for item in items) and not any(map(_of_tuple, items)):
         lists = [documents_of(item, depth + 1) for item in items]
         return None if None in lists else tuple(document for documents in lists for document in documents or ())
+    if are_ids(items):
+        return tuple(Document(None, None, str(item)) for item in items)
     documents = [Document("") if is_nothing(item) else _of_tuple(item) or document_of(item) for item in items]
     if any(document.text for document in documents if document):
         documents = [doc or _without_text(item) for doc, item in zip(documents, items, strict=True)]
@@ -256,7 +265,8 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
         texts = _column(value.get(key))
         if texts and all(map(_are_texts, texts)):
             texts = ["".join(parts) for parts in texts if isinstance(parts, list)]
-        if texts and any(texts) and all(text is None or isinstance(text, str) for text in texts):
+        are_texts = texts and any(texts) and all(text is None or isinstance(text, str) for text in texts)
+        if texts and are_texts and not are_ids(texts):
             ids, titles = parallel(_COLUMN_IDS, len(texts)), parallel(_COLUMN_TITLES, len(texts))
             metadata = _column(value.get("metadatas")) or []
             if not any(titles) and len(metadata) == len(texts):

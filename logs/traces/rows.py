@@ -31,7 +31,15 @@ from attribeam.logs.traces import (
     text_or_none,
 )
 from attribeam.logs.traces.assembly import TraceRow, tool_passages
-from attribeam.logs.traces.documents import FROM_PROMPT, Document, document_of, documents_of, once_each, prompt_parts
+from attribeam.logs.traces.documents import (
+    FROM_PROMPT,
+    Document,
+    are_ids,
+    document_of,
+    documents_of,
+    once_each,
+    prompt_parts,
+)
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -189,8 +197,6 @@ _CONVERSATION = re.compile(r"""\s*\[\s*\{\s*['"](?:content|role|type)['"]\s*:"""
 """How a list of messages begins, as Python, JSON and numpy print it."""
 _ENVELOPE = frozenset(ANSWER_KEYS) - {"text", "content", "message", "result", "reply"}
 """Keys that say that an answer stands within an object; an answer in JSON may have the others itself."""
-_NAME = re.compile(r"\S+\.[a-z0-9]{2,5}|https?://\S+", re.IGNORECASE)
-"""A file or an address, but no text: a text ends with its full stop."""
 _NUMBERED = re.compile(r"(?:retrieved[ _]?)?(?:context|passage|document|doc|chunk|source)[ _]?(\d{1,3})")
 _FOLDER = re.compile(r"(inputs?|outputs?)/")
 
@@ -293,16 +299,15 @@ def _inside(value: object, keys: Iterable[str], find: Callable[[object], _T | No
 def _documents(name: str, value: object) -> tuple[Document, ...] | None:
     """The passages of a list, an object or a text; a text that holds none of these is a passage itself.
 
-    A list of names of files and of addresses holds none.
+    A list of names of files, of addresses or of ids holds none.
     """
     if not isinstance(value, str):
-        passages = documents_of(value)
-        return None if not passages or all(_NAME.fullmatch(passage.text or " ") for passage in passages) else passages
+        return None if are_ids(value) else documents_of(value) or None
     printed = _printed(name, value, "a list")
     if printed is None or isinstance(printed, dict):
         document = None if is_nothing(value) else document_of(value)
         return documents_of(value if printed is None else printed) or (None if document is None else (document,))
-    return documents_of(printed) or None
+    return _documents(name, printed)
 
 
 def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
@@ -312,7 +317,8 @@ def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[D
 
     ids = chosen(whole, PASSAGE_IDS, listed)
     if ids.value is None:
-        return retrieved.value
+        named = opened_text(retrieved.raw) if retrieved.value is None else None
+        return documents_of(named) if are_ids(named) else retrieved.value
     if retrieved.value is None:
         return tuple(Document(None, None, text_or_none(item)) for item in ids.value)
     if len(ids.value) != len(retrieved.value):

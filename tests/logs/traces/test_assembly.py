@@ -176,7 +176,7 @@ TOOL = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain."
         ([Span("t", one, "gone", Role.OTHER) for one in "ab"],
          Reason.INCOMPLETE_TRACE, None, "none of its 2 spans is one"),
         ([ROOT, retrieval("b", Document(None, None, "lamp"), KEEPER)],
-         Reason.PASSAGE_TEXT_MISSING, "passages", "1 have only an id"),
+         Reason.PASSAGE_TEXT_MISSING, "passages", "1 have an id and none"),
         ([ROOT, TOOL], Reason.NO_PASSAGES, "passages", "take what tools returned with --tool-outputs"),
         ([ROOT, FOUND._replace(documents=None, output={"a": [{"text": "Lit."}], "b": [{"text": "No."}]})],
          Reason.NO_PASSAGES, "passages", "an object with the keys a, b"),

@@ -266,7 +266,6 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
             "ground_truth_context; the row has question, answer, hits; name its place with --passages-path"),
         ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
-        ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
         ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES,
             "in contexts, has a list of 1 item; log them, or name another place with --passages-path"),
     ],
@@ -276,6 +275,25 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, 
     assert row.fault is not None
     assert row.fault.reason == reason
     assert message in str(row.fault)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"documents": ["doc-1", "b.pdf"], "document_texts": [ONE, TWO]}, {"contexts": "['doc-1', 'b.pdf']"},
+        {"sources": ["doc-1", "b.pdf"]}],
+)  # fmt: skip
+def test_list_of_ids_has_no_texts(row):
+    (row,), _ = read("jsonl", lines({**PLAIN, **row}))
+    assert row.fault is not None
+    assert row.fault.reason is Reason.PASSAGE_TEXT_MISSING
+    assert [one[:3] for one in row.passages or ()] == [(None, None, "doc-1"), (None, None, "b.pdf")]
+
+
+@pytest.mark.parametrize("texts", [["Moss."], ["Rock", "Sea"], ["光は赤い"], ["a-1", "It is lit."]])
+def test_list_of_short_texts_is_passages(texts):
+    assert (
+        [one.text for one in documents_of(texts)] == [one.text for one in documents_of({"documents": texts})] == texts
+    )
 
 
 @pytest.mark.parametrize(
