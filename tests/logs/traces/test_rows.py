@@ -478,6 +478,8 @@ DOCUMENTS = {
     "pinecone": {"matches": [{"id": "a", "metadata": {"text": "One."}}, {"id": "b", "metadata": {"text": "Two."}}]},
     "elastic": {"hits": {"hits": [{"_id": "a", "_source": {"text": "One."}}, {"_id": "b",
         "_source": {"text": "Two."}}]}},
+    "fields of elastic": {"hits": {"hits": [{"_id": "a", "fields": {"body": ["One."]}}, {"_id": "b",
+        "fields": {"body": ["Two."]}}]}},
     "chroma": {"ids": [["a", "b"]], "documents": [["One.", "Two."]], "distances": [[0.1, 0.2]]},
     "pairs with scores": [[{"page_content": "One."}, 0.5], [{"page_content": "Two."}, 0.4]],
     "openinference": [{"document.content": "One."}, {"document.content": "Two."}],
