@@ -38,7 +38,9 @@ LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits points objects cont
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER = words("document segment node doc kwargs payload entity properties _source fields text_resource derivedStructData")
+_INNER = words(
+    "document segment node doc kwargs payload entity properties _source fields text_resource derivedStructData"
+)
 _MAY_BE_LABELS = frozenset(words("chunk passage document context"))
 """Keys of texts under which one word is rather the name of the passage."""
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
