@@ -450,6 +450,29 @@ def test_history_beside_a_question_comes_without_the_question_itself():
     assert [one.text for one in found.earlier] == ["Hi", "Hello"]
 
 
+FOUND = [{"id": "a", "content": "One."}, {"content": "Two."}]
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ({"type": "tool_result", "content": [{"type": "text", "text": "One."}]}, "One."),
+        ({"type": "tool-result", "toolName": "s", "output": {"type": "json", "value": FOUND}}, json.dumps(FOUND)),
+        ({"type": "tool-result", "output": {"type": "text", "value": "One."}}, "One."),
+        ({"type": "tool-result", "output": {"type": "content", "value": [{"type": "text", "text": "One."}]}}, "One."),
+        ({"type": "tool-result", "toolName": "s", "result": FOUND}, json.dumps(FOUND)),
+        ({"type": "tool-search", "state": "output-available", "input": {}, "output": FOUND}, json.dumps(FOUND)),
+        ({"type": "dynamic-tool", "toolName": "s", "output": {"documents": FOUND}}, json.dumps({"documents": FOUND})),
+        ({"type": "tool-invocation", "toolInvocation": {"state": "result", "result": FOUND}}, json.dumps(FOUND)),
+        ({"type": "tool_result", "content": [{"type": "image", "source": {"data": "abc="}}]}, None),
+        ({"type": "tool-call", "toolName": "s", "input": {"output": "x"}}, None),
+    ],
+)  # fmt: skip
+def test_what_a_tool_returned_is_its_message(part, text):
+    talk = [{"role": "user", "content": "Who?"}, {"role": "tool", "content": [part]}]
+    assert [one.text for one in messages_of(talk)][1:] == ([] if text is None else [text])
+
+
 def test_plain_text_is_never_taken_for_json():
     found = question_of('["a"] is what?', plain=True)
     assert found is not None
