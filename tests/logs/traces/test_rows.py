@@ -277,6 +277,12 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, 
     assert message in str(row.fault)
 
 
+def test_row_that_cannot_be_read_keeps_its_id():
+    (row,), _ = read("jsonl", lines({"id": "r7", **PLAIN, "contexts": "['a b' 'c d']"}))
+    assert row.fault is not None
+    assert (row.record_id, row.fault.reason, row.fault.column) == ("r7", Reason.INVALID_VALUE, "contexts")
+
+
 @pytest.mark.parametrize(
     "row",
     [{"documents": ["doc-1", "b.pdf"], "document_texts": [ONE, TWO]}, {"contexts": "['doc-1', 'b.pdf']"},
