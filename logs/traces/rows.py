@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from attribeam.logs.columns import MADE, words
@@ -58,7 +57,8 @@ from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, Trac
 from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")
-_HOLDERS = words("vars item sample test_case row record example fields run payload data source json_payload")
+_HOLDERS = words("vars item sample test_case row record example fields run payload data source json_payload chat")
+_LISTS = ("messages", "answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Names:
         made: what the application gave or was given.
         either: may be that, or what somebody wrote beside it.
         last: read only where the record has none of the others, such as what should have been answered.
-        holders: members in which the fields of a row may stand one level deeper.
+        holders: members in which the fields of a row may stand one or two levels deeper; of a list its last item.
         may_be_null: a member that is null says nothing, so that another one counts; otherwise it is empty on purpose,
             and nothing of a later group stands in its place.
     """
@@ -92,10 +92,15 @@ QUESTION = Names(
 )
 PASSAGES = Names(
     "passages",
-    made=MADE["passages"],
+    made=(*MADE["passages"], "retriever_resources"),
     either=words("passages contexts documents docs chunks ctxs nodes context passage document sources knowledge"),
     last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
-    holders=(*_HOLDERS, *words("outputs output response result inputs input metadata additional_metadata")),
+    holders=(
+        *_HOLDERS,
+        *words("outputs output response result inputs input metadata additional_metadata reference"),
+        "messages",
+        "answers",
+    ),
 )
 PASSAGE_IDS = Names(
     "passage_ids",
@@ -109,7 +114,7 @@ ANSWER = Names(
     last=words(
         "answers expected ideal ideal_answer ground_truth reference reference_answer expected_output "
         "expected_answer expected_response correct_answer gold_answer golden_answer reference_outputs "
-        "ground_truths"
+        "ground_truths text"
     ),
 )
 
@@ -138,18 +143,26 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
 
     ``read`` gives what the member of a name says, None where it says nothing.
     """
-    own = by_name(whole)
-    held = ((f"{own[name]}.", opened_text(whole[own[name]])) for name in names.holders if name in own)
+    held = [*_held("", whole, names)]
     first: Choice[_T] = Choice()
-    for prefix, record in chain([("", whole)], held):
-        if not isinstance(record, Mapping):
-            continue
+    for prefix, record in [("", whole), *held, *(deeper for one in held for deeper in _held(*one, names))]:
         choice = _chosen_in(prefix, record, names, read)
         if choice.value is not None and not choice.is_last:
             return choice
         if not first.name or (first.value is None and choice.value is not None and not _is_meant(first.raw, names)):
             first = choice
     return first
+
+
+def _held(prefix: str, record: Record, names: Names) -> Iterator[tuple[str, Record]]:
+    """The objects that stand in the holders of a record, each behind its place; of a list the last one."""
+    own = by_name(record)
+    for name in (own[holder] for holder in names.holders if holder in own):
+        value = opened_text(record[name])
+        if isinstance(value, list) and value and name in _LISTS:
+            name, value = f"{name}[-1]", value[-1]
+        if isinstance(value, Mapping):
+            yield f"{prefix}{name}.", value
 
 
 def member(sides: Iterable[Record], names: tuple[str, ...]) -> tuple[str, object]:
