@@ -369,23 +369,26 @@ _OPENING = re.compile(r"<[^<>\n]*>\s*\Z")
 _MOST_WISHED = 100
 _FEW_WORDS = 5
 _TOLD = re.compile(
-    r"(?:[-*•]+[ \t]*|\d{1,2}[.)][ \t]*)?(?:please|if|when|do not|don['’]t|never|always|only|use|using|based on|given"
-    r"|answer|respond|reply|cite|keep|be|make sure|ensure|remember|note|important|your?|write|provide|give|say)\b"
-    r"|[^\W\d][^:\n]{0,40}:(?:\*\*)?[ \t]*\n",
+    r"(?:-{3,}\s+)?(?:[-*•]+[ \t]*|\d{1,2}[.)][ \t]*)?(?:please|if|when|do not|don['’]t|never|always|only|use|using"
+    r"|based on|given|answer|respond|reply|return|output|cite|keep|be|make sure|ensure|remember|note|important|your?"
+    r"|write|provide|give|say)\b|(?:-{3,}\s+)?(?:#{1,6} [^:\n]{1,40}|[^\W\d][^:\n]{0,40}:(?:\*\*)?[ \t]*)\n",
     re.IGNORECASE,
 )
 """How a paragraph begins that tells the model what to do: with that, or with a heading."""
 _OF_ANSWERING = re.compile(
-    r"\b(?:(?:the|your|an|each|every|any) (?:final )?(?:answers?(?! is (?:yes|no)\b)|context)\b"
-    r"|answer (?:the|this|my|all) (?:user|question|query|following)|respond to the (?:user|question|query)"
+    r"\b(?:(?:the|your|an|each|every|any) (?:final )?(?:answers?(?! is (?:yes|no)\b)|context)\b|when answering"
+    r"|respond to the (?:user|query)|answer (?:questions|(?:the|this|my|all) (?:user|questions?|query|following))"
     r"|(?:answer|respond|reply) (?:only|briefly|shortly|concisely|politely|based|using|from|in (?!person|writing))"
     r"|(?:do not|don['’]t) know(?: the answer)?[,.;\"]|be (?:brief|concise)\b|cite (?!this|as)|cite[.:,]"
     r"|prior knowledge|make (?:things|anything|facts) up|you are an? [^.\n]{0,60}\b(?:assistant|bot)\b"
-    r"|(?:provided|retrieved) (?:documents|sources|passages|text|excerpts)|(?:documents|sources|passages|text) above)",
+    r"|(?:return|output|respond with|answer with) (?:(?:only|valid|an?) )*(?:json|markdown)\b"
+    r"|(?:provided|retrieved) (?:documents|sources|passages|text|excerpts)"
+    r"|(?:documents|sources|passages|text|information) above)",
     re.IGNORECASE,
 )
 _BARE_QUESTION = re.compile(
-    r"(?:who|whose|what|when|where|which|why|how|is|are|does|do|did|can|could|should)(?:[ \t]+[^\s.!:;]+){2,}",
+    r"(?:who|whose|what|when|where|which|why|how|is|are|does|do|did|can|could|should)(?:[ \t]+[^\s.!:;]+){2,}"
+    r"|(?:please[ \t]+)?(?:(?:tell|give|show)[ \t]+me|explain|summari[sz]e|describe|compare)\b[^\n]{1,200}",
     re.IGNORECASE,
 )
 """A question without its mark."""
@@ -432,13 +435,15 @@ def _from_first_to_last(text: str, tag: re.Pattern[str]) -> str:
 
 
 def _above_wishes(block: str, *, asks: bool) -> tuple[str, str]:
-    """The block above those of its last paragraphs that tell the model what to do, and the one of these that asks."""
+    """The block above those of its last paragraphs that tell the model what to do, and their last line that asks."""
     asked, end = "", len(block)
     for gap in reversed([*_GAP.finditer(block)]):
         last = block[gap.end() : end].strip()
-        if asks and not asked and _is_question(last):
-            asked = last
-        elif last and not _is_wish(last):
+        above, _, line = last.rpartition("\n")
+        if asks and not asked and _is_question(line, bare=not above) and not _label(line):
+            asked, last = line.strip(), above
+            end = block.rindex(line, 0, end)
+        if _WORD.search(last) and not _is_wish(last):
             break
         end = gap.start()
     return block[:end], asked
@@ -447,12 +452,19 @@ def _above_wishes(block: str, *, asks: bool) -> tuple[str, str]:
 def _is_wish(paragraph: str) -> bool:
     """Whether a paragraph speaks to the model of its answer, or is a heading with nothing below it."""
     is_heading = paragraph.endswith(":") and "\n" not in paragraph
-    is_told = _TOLD.match(paragraph) is not None and _OF_ANSWERING.search(paragraph) is not None
-    return is_heading or (is_told and len(paragraph.split()) <= _MOST_WISHED and not _is_question(paragraph))
+    return is_heading or (_is_told(paragraph) and not _is_question(paragraph))
 
 
-def _is_question(paragraph: str) -> bool:
-    return paragraph.rstrip("\"'”»)*").endswith(("?", "？", "؟")) or _BARE_QUESTION.fullmatch(paragraph) is not None
+def _is_told(text: str) -> bool:
+    few = len(text.split()) <= _MOST_WISHED
+    return few and _TOLD.match(text) is not None and _OF_ANSWERING.search(text) is not None
+
+
+def _is_question(paragraph: str, *, bare: bool = True) -> bool:
+    """Whether a paragraph asks, perhaps with what it tells the model behind that; ``bare`` also without a mark."""
+    _, mark, behind = re.sub("[？؟]", "?", paragraph).rpartition("?")
+    is_asked = bool(mark) and (not behind.strip("\"'”»)* ") or _is_told(behind.strip()))
+    return is_asked or (bare and _BARE_QUESTION.fullmatch(paragraph) is not None)
 
 
 def _asked_above(before: str) -> str:

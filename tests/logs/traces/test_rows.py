@@ -708,6 +708,8 @@ PROMPTS = {
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
     "question behind": f"Context:\n{LIT}\n\n{KEPT}\n\n{ASKED}",
     "question behind labels": f"Be short.\n\nContext:\n[1] {LIT}\n[2] {KEPT}\n\n{ASKED}\n\nAnswer:",
+    "question below a passage": f"Context:\n{LIT}\n\n{KEPT}\n{ASKED}\n\nReturn only JSON.",
+    "question behind a rule": f"Context:\n{LIT}\n---\n{KEPT}\n\n---\n{ASKED}",
     "question behind bare tags": f"<doc>{LIT}</doc>\n<doc>{KEPT}</doc>\n\n{ASKED}",
     "question behind rules": f"{'-' * 9}\n{LIT}\n\n{KEPT}\n{'-' * 9}\n{ASKED}\n\nBe brief.",
     "question above": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}",
@@ -733,7 +735,12 @@ def test_passages_and_question_are_found(name):
 
 def test_question_needs_no_mark():
     for prompt in ("Context:\n{text}\n\n{asked}", "{asked}\n\nContext:\n{text}"):
-        for asked, question in (("who lit the lamp", "who lit the lamp"), ("Lit when the sun sets: the lamp", None)):
+        for asked, question in (
+            ("who lit the lamp", "who lit the lamp"),
+            ("Tell me of the lamp.", "Tell me of the lamp."),
+            ("Who lit it? Cite sources.", "Who lit it? Cite sources."),
+            ("Lit when the sun sets: the lamp", None),
+        ):
             found = prompt_parts(prompt.format(text=LIT, asked=asked))
             assert found is not None
             assert found.question == question
@@ -857,7 +864,8 @@ def test_questions_and_answers_within_passages_stay_there(prompt):
     [
         "If you have questions, ask the keeper.", "Please ring twice.", "Rules:\n- No dogs.\n- No fires.",
         "If the answer is no, wait.", "Please cite this page as Thorne (1874).", "You may reply in writing.",
-        "When the lamp is lit, its answer is a flash.", "[2] Answer from the context.",
+        "When the lamp is lit, its answer is a flash.", "[2] Answer from the context.", "[2] Who lit it?",
+        "It is lit each day\nwhen the sun has set",
     ],
 )  # fmt: skip
 def test_advice_in_the_last_passage_stays_there(last):
