@@ -183,6 +183,7 @@ def trace_spool() -> Iterator[TraceSpool]:
         yield TraceSpool(database)
 
 
+LAST_TURN = "only the last turn read of a trace that holds several; export each turn as a trace of its own"
 _SPEAKING = (Role.CHAIN, Role.MODEL)
 _RETRIEVING = (Role.RETRIEVER, Role.RERANKER)
 _FEW = 20
@@ -244,7 +245,9 @@ def tree_of(spans: Sequence[Span]) -> Tree:
 
 def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, texts: Texts, paths: PathSet) -> TraceRow:
     """The row of a trace; its ``fault`` says what is missing. ``texts`` has documents with texts by their ids."""
-    tree = tree_of(spans)
+    whole = tree_of(spans)
+    turn = None if paths.question or paths.answer or paths.passages else _last_turn(whole)
+    tree = turn or whole
     passages = _passages(tree, options, texts, paths)
     parts = None if passages or paths.passages else next(filter(None, map(prompt_parts, _prompts(tree))), None)
     passages = passages if parts is None else parts.passages
@@ -256,6 +259,7 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
         is_roots = paths.question or (tree.root is not None and tree.root.input)
         asked = parts.asked(asked if is_roots else None) or asked
     models = [span.model for span in (*tree.spans, *way) if span.model and span.role is Role.MODEL]
+    notes = (LAST_TURN if turn else None, FROM_PROMPT if parts else None)
     moment = None if tree.root is None else tree.root.ended_at or tree.root.started_at
     row = TraceRow(
         record_id=trace_id,
@@ -264,8 +268,8 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
         answer=answer,
         answered_at=moment or max((span.ended_at or span.started_at or 0 for span in tree.spans), default=0) or None,
         generator=models[-1] if models else next((span.model for span in tree.spans if span.model), None),
-        session_id=next((span.session_id for span in tree.spans if span.session_id), None),
-        notes=() if parts is None else (FROM_PROMPT,),
+        session_id=next((span.session_id for span in whole.spans if span.session_id), None),
+        notes=tuple(note for note in notes if note is not None),
         trace_id=trace_id,
         span_id=None if tree.root is None or tree.root.is_trace else tree.root.span_id,
         retrievals=tuple(islice(_retrievals(tree, passages or ()), _MOST_RETRIEVALS)),
@@ -273,12 +277,35 @@ def row_of_trace(trace_id: str, spans: Sequence[Span], options: TraceOptions, te
     return row._replace(fault=_missing(tree, row, options, paths))
 
 
+def _last_turn(tree: Tree) -> Tree | None:
+    """The tree below the last of several turns, which the root of a session holds; None where it holds no such.
+
+    That root says nothing itself, nor does what stands between. Each turn has a question, an answer and a retrieval,
+    and no other answer is later.
+    """
+    if tree.root is None or tree.root.input or tree.root.output:
+        return None
+    is_silent = [not (span.input or span.output) for span in tree.spans]
+    tops: dict[int | None, int] = {None: -1}
+    for position, above in tree.downwards().items():
+        is_top = not tree.spans[position].parent_id if above is None else tops[above] == above and is_silent[above]
+        tops[position] = position if is_top else tops[above]
+    said = {top: tree.spans[top] for top in sorted(tops.values()) if top >= 0 and answer_of(tree.spans[top].output)}
+    speaking = [top for top, span in said.items() if span.role in _SPEAKING]
+    retrieving = {tops[position] for position, span in enumerate(tree.spans) if span.role in _RETRIEVING}
+    turns = [top for top in speaking if top in retrieving and question_of(said[top].input)]
+    if len(turns) < 2 or turns[-1] != speaking[-1]:
+        return None
+    below = (span for position, span in enumerate(tree.spans) if tops[position] == turns[-1])
+    return tree_of([span._replace(is_root=span is said[turns[-1]]) for span in below])
+
+
 def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
     """The fault of passages of which only ids were logged; None where all have texts."""
     missing = sum(document.text is None for document in passages)
     message = (
-        f"passages should have texts, {missing} have only an id; name a table of texts with --passages-table of "
-        "attribeam import, or log the texts"
+        f"passages should have texts, {missing} have an id and none under a usual name; name a table of texts with "
+        "--passages-table of attribeam import, or their own place with --passages-path, or log them"
     )
     return RowFault(Reason.PASSAGE_TEXT_MISSING, message, column="passages") if missing else None
 

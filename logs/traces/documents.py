@@ -38,7 +38,9 @@ LIST_KEYS = (*SOURCE_KEYS[:-1], *words("results matches hits points objects cont
 _ID_KEYS = ("id", "passage_id", "doc_id", "document_id", "chunk_id", "id_", "node_id", "_id", "docid", "doc_uri")
 _METADATA_ID_KEYS = (*_ID_KEYS, "source_id", "source", "url", "uri", "file_path", "file_name")
 _SCORE_KEYS = ("score", "relevance_score", "similarity", "relevance")
-_INNER = words("document segment node doc kwargs payload entity properties _source text_resource derivedStructData")
+_INNER = words(
+    "document segment node doc kwargs payload entity properties _source fields text_resource derivedStructData"
+)
 _MAY_BE_LABELS = frozenset(words("chunk passage document context"))
 """Keys of texts under which one word is rather the name of the passage."""
 _COLUMN_TEXTS = (*TEXT_KEYS, "documents", "texts", "passages", "chunks", "sentences")
@@ -54,6 +56,8 @@ _NO_IDS = words(
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
 """A document of LangChain as ``str`` prints it."""
+_ID = re.compile(r"(?=[!-~]*(?:[\d_/#-]|\.[a-z]{2,5}$))[!-~]*[A-Za-z0-9=/]")
+"""An id, the name of a file or an address, but no word and no text: a text ends with its full stop."""
 _LIST_IN_PARQUET = frozenset(words("list element item array bag array_element"))
 _DEEPEST = 8
 
@@ -84,7 +88,7 @@ def documents_of(value: object, depth: int = 0) -> tuple[Document, ...] | None:
     """
     value = _unwrapped(opened_text(parsed(value)))
     if isinstance(value, str):
-        return _all_tagged(value) or _labelled(value) or (None if is_null_text(value) else (Document(value),))
+        return _divided(value) or (None if is_null_text(value) else (Document(value),))
     if depth > _DEEPEST:
         return None
     if isinstance(value, list):
@@ -180,6 +184,11 @@ def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
     return tuple(kept.values())
 
 
+def are_ids(value: object) -> bool:
+    """Whether a value is a list of ids of passages, with none of their texts."""
+    return isinstance(value, list) and bool(value) and all(isinstance(id, str) and _ID.fullmatch(id) for id in value)
+
+
 def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
     """Tells whether at least one document is among ``others``: by its text, or by its id where one has no text."""
     texts = {other.text for other in others if other.text}
@@ -210,6 +219,8 @@ def _of_list(items: Sequence[object], depth: int) -> tuple[Document, ...] | None
     if items and all(isinstance(item, list) for item in items) and not any(map(_of_tuple, items)):
         lists = [documents_of(item, depth + 1) for item in items]
         return None if None in lists else tuple(document for documents in lists for document in documents or ())
+    if are_ids(items):
+        return tuple(Document(None, None, str(item)) for item in items)
     documents = [Document("") if is_nothing(item) else _of_tuple(item) or document_of(item) for item in items]
     if any(document.text for document in documents if document):
         documents = [doc or _without_text(item) for doc, item in zip(documents, items, strict=True)]
@@ -256,7 +267,8 @@ def _of_columns(value: Mapping[str, object]) -> tuple[Document, ...] | None:
         texts = _column(value.get(key))
         if texts and all(map(_are_texts, texts)):
             texts = ["".join(parts) for parts in texts if isinstance(parts, list)]
-        if texts and any(texts) and all(text is None or isinstance(text, str) for text in texts):
+        are_texts = texts and any(texts) and all(text is None or isinstance(text, str) for text in texts)
+        if texts and are_texts and not are_ids(texts):
             ids, titles = parallel(_COLUMN_IDS, len(texts)), parallel(_COLUMN_TITLES, len(texts))
             metadata = _column(value.get("metadatas")) or []
             if not any(titles) and len(metadata) == len(texts):
@@ -338,17 +350,48 @@ _DASHES = re.compile(r"-{8,}[ \t]*")
 _RULE = re.compile(r"[ \t]*+(?:-{3,}|={3,}|\*{3,})[ \t]*")
 _LABEL = re.compile(
     r"[ \t]*+(?:\[\d{1,3}\]:?|\d{1,3}[.)]"
-    r"|(?P<word>(?P<open>\[)?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3})"
+    r"|(?:#{1,6}[ \t]+|\*\*)?(?P<word>(?P<open>\[)?(?:document|doc|source|passage|chunk|context)[ \t]*#?\d{1,3})"
     r"(?:(?(open)[ \t]*[:,|–-][ \t]*(?P<inner>[^\[\]\n]{1,200})\]:?"
-    r"|[ \t]+[–-][ \t]+(?P<line>[^:\n]{1,200}):?[ \t]*$)"
-    r"|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?[ \t]*:?|[ \t]*:|\]|[ \t]*$)))"
-    r"(?:[ \t]+|$)",
+    r"|[ \t]+[–-][ \t]+(?P<line>[^:*\n]{1,200}):?(?:\*\*)?[ \t]*$)"
+    r"|\]?(?:[ \t]*\((?P<title>[^()\n]{1,200})\)\]?[ \t]*:?|[ \t]*:|\]|[ \t]*$|(?=\*\*)))"
+    r"(?:\*\*:?)?)(?:[ \t]+|$)",
     re.IGNORECASE,
 )
-"""What begins a part: "[1]", "1.", "Document 1:", and with its title "Source 1 (a.pdf):", "[Document 1: a.pdf]"."""
+"""What begins a part: "[1]", "1.", "## Document 1:", and with its title "Source 1 (a.pdf):", "[Document 1: a.pdf]"."""
+_LABEL_END = re.compile(r"\n[ \t]*\[(?:end[ \t]+|/)[a-z \t]+\d{1,3}\][ \t]*\Z", re.IGNORECASE)
 _LABEL_IN_LINE = re.compile(r"(?<=[.!?)\"”])[ \t]+(?=\[(\d{1,3})\]:?[ \t]+(?:[^\s\[\]]+[ \t]+){4})")
 """Between sentences of a line, before a part of five words or more."""
 _DIGITS = re.compile(r"\d+")
+_GAP = re.compile(r"\n[ \t]*(?=\n)")
+_WORD = re.compile(r"\w")
+_CLOSING = re.compile(r"\A(?:\s*(?:</[^<>\n]*>|-{8,}))+")
+_OPENING = re.compile(r"<[^<>\n]*>\s*\Z")
+_MOST_WISHED = 100
+_FEW_WORDS = 5
+_TOLD = re.compile(
+    r"(?:-{3,}\s+)?(?:[-*•]+[ \t]*|\d{1,2}[.)][ \t]*)?(?:please|if|when|do not|don['’]t|never|always|only|use|using"
+    r"|based on|given|answer|respond|reply|return|output|cite|keep|be|make sure|ensure|remember|note|important|your?"
+    r"|write|provide|give|say)\b|(?:-{3,}\s+)?(?:#{1,6} [^:\n]{1,40}|[^\W\d][^:\n]{0,40}:(?:\*\*)?[ \t]*)\n",
+    re.IGNORECASE,
+)
+"""How a paragraph begins that tells the model what to do: with that, or with a heading."""
+_OF_ANSWERING = re.compile(
+    r"\b(?:(?:the|your|an|each|every|any) (?:final )?(?:answers?(?! is (?:yes|no)\b)|context)\b|when answering"
+    r"|respond to the (?:user|query)|answer (?:questions|(?:the|this|my|all) (?:user|questions?|query|following))"
+    r"|(?:answer|respond|reply) (?:only|briefly|shortly|concisely|politely|based|using|from|in (?!person|writing))"
+    r"|(?:do not|don['’]t) know(?: the answer)?[,.;\"]|be (?:brief|concise)\b|cite (?!this|as)|cite[.:,]"
+    r"|prior knowledge|make (?:things|anything|facts) up|you are an? [^.\n]{0,60}\b(?:assistant|bot)\b"
+    r"|(?:return|output|respond with|answer with) (?:(?:only|valid|an?) )*(?:json|markdown)\b"
+    r"|(?:provided|retrieved) (?:documents|sources|passages|text|excerpts)"
+    r"|(?:documents|sources|passages|text|information) above)",
+    re.IGNORECASE,
+)
+_BARE_QUESTION = re.compile(
+    r"(?:who|whose|what|when|where|which|why|how|is|are|does|do|did|can|could|should)(?:[ \t]+[^\s.!:;]+){2,}"
+    r"|(?:please[ \t]+)?(?:(?:tell|give|show)[ \t]+me|explain|summari[sz]e|describe|compare)\b[^\n]{1,200}",
+    re.IGNORECASE,
+)
+"""A question without its mark."""
 _MEMBER = re.compile(r"[a-z_]+: .*")
 """A line of the metadata that LlamaIndex sets above a text, with an empty line between them."""
 
@@ -358,25 +401,77 @@ def prompt_parts(prompt: str) -> PromptParts | None:
 
     Passages stand in tags such as ``<context>``, between rules of dashes, under a heading such as "Context:", or
     behind "Use the following ...", or are labelled ("Source 1:"). Within such a part they are told apart by tags, by
-    numbers or labels, by headings of their own, by rules, or else by empty lines.
+    numbers or labels, by headings of their own, by rules, or else by empty lines. Where no tag or rule ends them, they
+    end above paragraphs that tell the model how to answer, or ask. A question without a mark stands behind or above.
     """
     lines = prompt.split("\n")
-    block = tagged = next(filter(str.strip, _tagged(prompt, _BLOCK)), None)
-    if block is None:  # the rules: what stands between two lines of dashes, or behind the only one
-        items = (f"{opened.group()}{inner}</{opened[1]}>" for opened, inner in _elements(prompt, _ITEM))
-        rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
-        ruled = lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None] if rules else []
-        block = "\n".join(items) or "\n".join(ruled) or _under_passages(lines) or _requested(lines)
-        block = block or _under_passages(lines, with_colon=False) or _under_labels(lines) or ""
+    rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
+    ruled = lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None] if rules else []
+    closed = next(filter(str.strip, _tagged(prompt, _BLOCK)), None) or _from_first_to_last(prompt, _ITEM)
+    closed = closed or ("\n".join(ruled) if len(rules) > 1 else "")
+    block = closed or "\n".join(ruled) or _under_passages(lines) or _requested(lines)
+    block = block or _under_passages(lines, with_colon=False) or _under_labels(lines) or ""
+    before, _, behind = prompt.partition(block) if block else (prompt, "", "")
+    below = _under_question(f"{before}{behind}".split("\n")).strip()
+    asked = (next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]).strip()
+    if not closed:
+        block, last = _above_wishes(block, asks=not asked)
+        asked = asked or last
+    elif not asked:
+        asked = _above_wishes(f"\n\n{_CLOSING.sub('', behind, count=1)}", asks=False)[0].strip()
     listed = opened_text(block.strip())
     passages = documents_of(listed) if listed and not isinstance(listed, str) else None
     passages = passages or _split(block)
     if not passages:
         return None
-    below = _under_question(prompt.replace(block, "", 1).split("\n")).strip()
-    asked = next(_tagged(prompt, _ASKED), None) or below.split("\n\n", 1)[0]
-    behind = "" if tagged is None else prompt.partition(tagged)[2].partition(">")[2]
-    return PromptParts(passages, asked.strip() or behind.strip() or None)
+    return PromptParts(passages, asked if _WORD.search(asked) else _asked_above(before) or None)
+
+
+def _from_first_to_last(text: str, tag: re.Pattern[str]) -> str:
+    """What stands in tags of these names, with the tags and what is between them; "" where there are none."""
+    items = [*_elements(text, tag)]
+    ends = [opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items[-1:]]
+    return text[items[0][0].start() : ends[0]] if items else ""
+
+
+def _above_wishes(block: str, *, asks: bool) -> tuple[str, str]:
+    """The block above those of its last paragraphs that tell the model what to do, and their last line that asks."""
+    asked, end = "", len(block)
+    for gap in reversed([*_GAP.finditer(block)]):
+        last = block[gap.end() : end].strip()
+        above, _, line = last.rpartition("\n")
+        if asks and not asked and _is_question(line, bare=not above) and not _label(line):
+            asked, last = line.strip(), above
+            end = block.rindex(line, 0, end)
+        if _WORD.search(last) and not _is_wish(last):
+            break
+        end = gap.start()
+    return block[:end], asked
+
+
+def _is_wish(paragraph: str) -> bool:
+    """Whether a paragraph speaks to the model of its answer, or is a heading with nothing below it."""
+    is_heading = paragraph.endswith(":") and "\n" not in paragraph
+    return is_heading or (_is_told(paragraph) and not _is_question(paragraph))
+
+
+def _is_told(text: str) -> bool:
+    few = len(text.split()) <= _MOST_WISHED
+    return few and _TOLD.match(text) is not None and _OF_ANSWERING.search(text) is not None
+
+
+def _is_question(paragraph: str, *, bare: bool = True) -> bool:
+    """Whether a paragraph asks, perhaps with what it tells the model behind that; ``bare`` also without a mark."""
+    _, mark, behind = re.sub("[？؟]", "?", paragraph).rpartition("?")
+    is_asked = bool(mark) and (not behind.strip("\"'”»)* ") or _is_told(behind.strip()))
+    return is_asked or (bare and _BARE_QUESTION.fullmatch(paragraph) is not None)
+
+
+def _asked_above(before: str) -> str:
+    """The last paragraph above the passages that asks, without the heading or tag that they begin with."""
+    lines = _OPENING.sub("", before).rstrip().split("\n")
+    told = "\n".join(line for line in lines if not (_HEADING.fullmatch(line) or line.rstrip().endswith(":")))
+    return next((part for part in map(str.strip, reversed(_GAP.split(told))) if _is_question(part)), "")
 
 
 def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
@@ -521,7 +616,7 @@ def _split(block: str) -> tuple[Document, ...]:
         return tuple(item for item in items if item.text)
     lines = _own_lines(block)
     first = _label(lines[0])  # a passage may have a numbered list itself
-    return _by_labels(lines, first) if first else tuple(map(Document, _split_lines(lines)))
+    return _by_labels(lines, first) if first else tuple(map(_of_text, _split_lines(lines)))
 
 
 def _own_lines(text: str) -> list[str]:
@@ -537,11 +632,18 @@ def _split_lines(lines: Sequence[str]) -> list[str]:
     if headings:
         shown = [headings[at]["rest"] if at in headings else line for at, line in enumerate(lines)]
         return _parts(shown, [at in headings for at in range(len(lines))])
+    by_rules = _printed_parts(lines) or _ruled_parts(lines)
+    return by_rules if len(by_rules) > 1 else _below_members(_parts(lines, [not line.strip() for line in lines]))
+
+
+def _ruled_parts(lines: Sequence[str]) -> list[str]:
     rules = [_RULE.fullmatch(line) is not None for line in lines]
-    by_rules = _parts(["" if ruled else line for line, ruled in zip(lines, rules, strict=True)], rules)
-    if len(by_rules) > 1:
-        return by_rules
-    parts = _parts(lines, [not line.strip() for line in lines])
+    shown = ["" if ruled else line for line, ruled in zip(lines, rules, strict=True)]
+    return _below_members(_parts(shown, rules))
+
+
+def _below_members(parts: Sequence[str]) -> list[str]:
+    """The parts, each with the one above it that is nothing but members."""
     heads = [False, *(all(map(_MEMBER.fullmatch, part.split("\n"))) for part in parts)]
     return _parts(parts, [not above for above in heads[:-1]])
 
@@ -552,18 +654,35 @@ def _by_labels(lines: Sequence[str], first: str) -> tuple[Document, ...]:
     documents = []
     for (start, label), end in zip(labels.items(), [*labels, len(lines)][1:], strict=True):
         text = "\n".join([lines[start][label.end() :], *lines[start + 1 : end]]).strip()
-        title = label["title"] or label["inner"] or label["line"]
+        text, title = _LABEL_END.sub("", text), label["title"] or label["inner"] or label["line"]
         documents.append(Document(text, title) if text else Document(label["line"]))
     return tuple(document for document in documents if document.text)
 
 
-def _all_tagged(text: str) -> tuple[Document, ...]:
-    """The documents in the tags that a text is nothing but; none where it is something else, or one such tag."""
-    items = [*_elements(text, _ITEM)]
+def _divided(text: str) -> tuple[Document, ...]:
+    """The documents that the marks in a text tell apart; none where nothing does."""
+    block, items = _nothing_but(text, _BLOCK), _nothing_but(text, _ITEM)
+    if len(block) == 1 or len(items) > 1:
+        return _split(block[0] if block else text)
+    lines = text.strip().split("\n")
+    parts = _printed_parts(lines) or _ruled_parts(lines)
+    are_long = len(parts) > 1 and all(len(part.split()) >= _FEW_WORDS for part in parts)
+    return _labelled(text) or (tuple(map(_of_text, parts)) if are_long else ())
+
+
+def _nothing_but(text: str, tag: re.Pattern[str]) -> list[str]:
+    """What stands in the tags of these names that a text is nothing but; none where it is something else, too."""
+    items = [*_elements(text, tag)]
     ends = [0, *(opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items)]
     starts = [*(opened.start() for opened, _ in items), len(text)]
-    is_all = len(items) > 1 and not any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
-    return _split(text) if is_all else ()
+    is_more = any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+    return [] if is_more else [inner for _, inner in items]
+
+
+def _printed_parts(lines: Sequence[str]) -> list[str]:
+    """The documents of LangChain that ``str`` printed, one behind the other; none where the lines are others."""
+    begins = [line.startswith(("page_content='", 'page_content="')) for line in lines]
+    return _parts(lines, begins) if begins[0] else []
 
 
 def _labelled(text: str) -> tuple[Document, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -9,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from attribeam.logs.columns import words
-from attribeam.logs.traces import at, in_snake_case, is_null_text, nested, objects_in, parsed, unprinted
+from attribeam.logs.traces import at, in_snake_case, is_null_text, nested, object_of, objects_in, parsed, unprinted
 
 
 class Speaker(StrEnum):
@@ -55,7 +56,7 @@ _TURN = re.compile(
 _TOKENS = r"(?:\s|<\|(?:im_end|eot_id|end|end_of_text|endoftext|begin_of_text)\|>|<end_of_turn>|<[be]os>|</?s>)++"
 _AROUND_TURN = re.compile(rf"\A{_TOKENS}|{_TOKENS}\Z")
 _TEXT_PARTS = ("text", "input_text", "output_text")
-_TOOL_PARTS = ("tool_call_response", "tool_result", "function_call_output")
+_TOOL_PART = re.compile(r"tool_call_response|tool_result|function_call_output|dynamic-tool|tool-(?!call).+")
 _TOOL_MEMBERS = ("response", "result", "content", "output")
 _SILENT_ITEMS = ("function_call", "reasoning", "tool_call", "tool_use", "thinking")
 _DEEPEST = 8
@@ -170,14 +171,24 @@ def _messages_in(entry: object) -> list[Message] | None:
         return None
     content = _given(item, ("content", "parts", "contents", "text"))
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    returned = (_given(part, _TOOL_MEMBERS) for part in parts if part.get("type") in _TOOL_PARTS)
-    results = [Message(Speaker.TOOL, said) for said in map(content_text, returned) if said]
+    returned = (part for part in parts if _TOOL_PART.fullmatch(str(part.get("type"))))
+    results = [Message(Speaker.TOOL, said) for said in map(_returned_text, returned) if said]
     if results:
         text = content_text(content)
         return [*results, *([Message(speaker, text)] if text else [])]
     name = item.get("name")
     text = content_text(content, "" if speaker is Speaker.ASSISTANT else "\n")
     return [Message(speaker, text, name if isinstance(name, str) else None)]
+
+
+def _returned_text(part: Mapping[str, Any]) -> str:
+    """The text of what a tool returned: that of its parts, or the JSON of another value."""
+    value = _given(object_of(part.get("toolInvocation")) or part, _TOOL_MEMBERS)
+    if at(value, "type") in ("json", "content"):
+        value = at(value, "value")
+    parts = value if isinstance(value, list) else [value]
+    is_said = not value or isinstance(value, str) or any(at(one, "type") for one in parts)
+    return content_text(value) if is_said else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _given(item: Mapping[str, object], names: Sequence[str]) -> object:

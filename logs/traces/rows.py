@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from attribeam.logs.columns import MADE, words
@@ -31,7 +30,15 @@ from attribeam.logs.traces import (
     text_or_none,
 )
 from attribeam.logs.traces.assembly import TraceRow, tool_passages
-from attribeam.logs.traces.documents import FROM_PROMPT, Document, document_of, documents_of, once_each, prompt_parts
+from attribeam.logs.traces.documents import (
+    FROM_PROMPT,
+    Document,
+    are_ids,
+    document_of,
+    documents_of,
+    once_each,
+    prompt_parts,
+)
 from attribeam.logs.traces.messages import (
     ANSWER_KEYS,
     QUESTION_KEYS,
@@ -50,7 +57,8 @@ from attribeam.logs.traces.paths import PROVIDERS, Path, PathSet, Provider, Trac
 from attribeam.schemas import Reason, RowFault
 
 _T = TypeVar("_T")
-_HOLDERS = words("vars item sample test_case row record example fields run payload data source json_payload")
+_HOLDERS = words("vars item sample test_case row record example fields run payload data source json_payload chat")
+_LISTS = ("messages", "answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class Names:
         made: what the application gave or was given.
         either: may be that, or what somebody wrote beside it.
         last: read only where the record has none of the others, such as what should have been answered.
-        holders: members in which the fields of a row may stand one level deeper.
+        holders: members in which the fields of a row may stand one or two levels deeper; of a list its last item.
         may_be_null: a member that is null says nothing, so that another one counts; otherwise it is empty on purpose,
             and nothing of a later group stands in its place.
     """
@@ -84,10 +92,15 @@ QUESTION = Names(
 )
 PASSAGES = Names(
     "passages",
-    made=MADE["passages"],
+    made=(*MADE["passages"], "retriever_resources"),
     either=words("passages contexts documents docs chunks ctxs nodes context passage document sources knowledge"),
     last=("reference_contexts", "expected_retrieved_context", "expected_context", "ground_truth_context"),
-    holders=(*_HOLDERS, *words("outputs output response result inputs input metadata additional_metadata")),
+    holders=(
+        *_HOLDERS,
+        *words("outputs output response result inputs input metadata additional_metadata reference"),
+        "messages",
+        "answers",
+    ),
 )
 PASSAGE_IDS = Names(
     "passage_ids",
@@ -101,7 +114,7 @@ ANSWER = Names(
     last=words(
         "answers expected ideal ideal_answer ground_truth reference reference_answer expected_output "
         "expected_answer expected_response correct_answer gold_answer golden_answer reference_outputs "
-        "ground_truths"
+        "ground_truths text"
     ),
 )
 
@@ -130,18 +143,26 @@ def chosen(whole: Record, names: Names, read: Callable[[str, object], _T | None]
 
     ``read`` gives what the member of a name says, None where it says nothing.
     """
-    own = by_name(whole)
-    held = ((f"{own[name]}.", opened_text(whole[own[name]])) for name in names.holders if name in own)
+    held = [*_held("", whole, names)]
     first: Choice[_T] = Choice()
-    for prefix, record in chain([("", whole)], held):
-        if not isinstance(record, Mapping):
-            continue
+    for prefix, record in [("", whole), *held, *(deeper for one in held for deeper in _held(*one, names))]:
         choice = _chosen_in(prefix, record, names, read)
         if choice.value is not None and not choice.is_last:
             return choice
         if not first.name or (first.value is None and choice.value is not None and not _is_meant(first.raw, names)):
             first = choice
     return first
+
+
+def _held(prefix: str, record: Record, names: Names) -> Iterator[tuple[str, Record]]:
+    """The objects that stand in the holders of a record, each behind its place; of a list the last one."""
+    own = by_name(record)
+    for name in (own[holder] for holder in names.holders if holder in own):
+        value = opened_text(record[name])
+        if isinstance(value, list) and value and name in _LISTS:
+            name, value = f"{name}[-1]", value[-1]
+        if isinstance(value, Mapping):
+            yield f"{prefix}{name}.", value
 
 
 def member(sides: Iterable[Record], names: tuple[str, ...]) -> tuple[str, object]:
@@ -189,8 +210,6 @@ _CONVERSATION = re.compile(r"""\s*\[\s*\{\s*['"](?:content|role|type)['"]\s*:"""
 """How a list of messages begins, as Python, JSON and numpy print it."""
 _ENVELOPE = frozenset(ANSWER_KEYS) - {"text", "content", "message", "result", "reply"}
 """Keys that say that an answer stands within an object; an answer in JSON may have the others itself."""
-_NAME = re.compile(r"\S+\.[a-z0-9]{2,5}|https?://\S+", re.IGNORECASE)
-"""A file or an address, but no text: a text ends with its full stop."""
 _NUMBERED = re.compile(r"(?:retrieved[ _]?)?(?:context|passage|document|doc|chunk|source)[ _]?(\d{1,3})")
 _FOLDER = re.compile(r"(inputs?|outputs?)/")
 
@@ -293,16 +312,15 @@ def _inside(value: object, keys: Iterable[str], find: Callable[[object], _T | No
 def _documents(name: str, value: object) -> tuple[Document, ...] | None:
     """The passages of a list, an object or a text; a text that holds none of these is a passage itself.
 
-    A list of names of files and of addresses holds none.
+    A list of names of files, of addresses or of ids holds none.
     """
     if not isinstance(value, str):
-        passages = documents_of(value)
-        return None if not passages or all(_NAME.fullmatch(passage.text or " ") for passage in passages) else passages
+        return None if are_ids(value) else documents_of(value) or None
     printed = _printed(name, value, "a list")
     if printed is None or isinstance(printed, dict):
         document = None if is_nothing(value) else document_of(value)
         return documents_of(value if printed is None else printed) or (None if document is None else (document,))
-    return documents_of(printed) or None
+    return _documents(name, printed)
 
 
 def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[Document, ...] | None:
@@ -312,7 +330,8 @@ def _with_ids(retrieved: Choice[tuple[Document, ...]], whole: Record) -> tuple[D
 
     ids = chosen(whole, PASSAGE_IDS, listed)
     if ids.value is None:
-        return retrieved.value
+        named = opened_text(retrieved.raw) if retrieved.value is None else None
+        return documents_of(named) if are_ids(named) else retrieved.value
     if retrieved.value is None:
         return tuple(Document(None, None, text_or_none(item)) for item in ids.value)
     if len(ids.value) != len(retrieved.value):

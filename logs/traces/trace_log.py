@@ -186,7 +186,7 @@ class ExportRows:
                     row = row._replace(passages=passages, fault=passage_text_fault(passages))
             except RowFault as error:
                 members = record.value if isinstance(record.value, dict) else {}
-                row = TraceRow(text_or_none(member(members, IDS)[1]), fault=error)
+                row = TraceRow(text_or_none(member([members], IDS)[1]), fault=error)
             yield file, _with_id(row, made), record
 
     def _traces(self, form: SpanFormat, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:

@@ -172,7 +172,7 @@ TOOL = Span("t", "w", "root", Role.TOOL, "weather", started_at=1, output="Rain."
         ([Span("t", one, "gone", Role.OTHER) for one in "ab"],
          Reason.INCOMPLETE_TRACE, None, "none of its 2 spans is one"),
         ([ROOT, retrieval("b", Document(None, None, "lamp"), KEEPER)],
-         Reason.PASSAGE_TEXT_MISSING, "passages", "1 have only an id"),
+         Reason.PASSAGE_TEXT_MISSING, "passages", "1 have an id and none"),
         ([ROOT, TOOL], Reason.NO_PASSAGES, "passages", "take what tools returned with --tool-outputs"),
         ([ROOT, FOUND._replace(documents=None, output={"a": [{"text": "Lit."}], "b": [{"text": "No."}]})],
          Reason.NO_PASSAGES, "passages", "an object with the keys a, b"),
@@ -291,6 +291,38 @@ def test_model_that_answers_from_the_passages_counts(name):
     spans, expected = ANSWERED[name]
     found = row(*spans)
     assert (found.question, found.answer, found.generator, found.fault) == (*expected, None)
+
+
+def turn(one, at, asked, said, parent="root"):
+    """A chain that was asked something, and its answer."""
+    return Span("t", one, parent, Role.CHAIN, started_at=at, ended_at=at + 1, input=asked, output=said, session_id="s")
+
+
+FIRST = [turn("1", 1, "Who?", "Ada."), retrieval("a", LAMP, at=1, parent="1")]
+LAST = [turn("2", 5, "And?", "Bells."), retrieval("b", BELL, at=5, parent="2", session_id=None)]
+SESSION = HTTP._replace(session_id="session")
+BARE = [one._replace(parent_id=None) if one.parent_id == "root" else one for one in (*FIRST, *LAST)]
+LATER = turn("3", 8, "Sum it up.", "Ada, by the bell.")
+ONE, ALL = ("And?", "Bells.", [BELL.text], "2"), [LAMP.text, BELL.text]
+SESSIONS = {
+    "turns below a root that says nothing": ([SESSION, *FIRST, *LAST], ONE),
+    "turns beside the record of the trace": ([SESSION._replace(is_trace=True), *BARE], ONE),
+    "turns with models": ([SESSION, *FIRST, *LAST, model("m", 6, BELL.text, "Bells.", "2")], ONE),
+    "turns that lie deeper": ([SESSION, HTTP._replace(span_id="all", parent_id="root"),
+        *(one._replace(parent_id="all") if one.parent_id == "root" else one for one in (*FIRST, *LAST))],
+        ONE),
+    "steps before their own answer": ([SESSION, *FIRST, *LAST, LATER], ("Who?", "Ada, by the bell.", ALL, "root")),
+    "steps of a root that speaks": ([ROOT, *FIRST, *LAST], ("Who?", "Ada.", ALL, "root")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_last_of_several_turns_is_read(name):
+    spans, expected = SESSIONS[name]
+    found = row(*spans)
+    assert (found.question, found.answer, texts(found), found.span_id or "root") == expected
+    assert (assembly.LAST_TURN in found.notes) is (expected is ONE)
+    assert found.session_id == ("session" if spans[0].session_id else "s")
 
 
 def span(trace, number):

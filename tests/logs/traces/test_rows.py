@@ -147,6 +147,13 @@ TWO_PASSAGES = {
         {"role": "user", "content": PROMPT}, {"role": "assistant", "content": A}]}),
     "hit of Elasticsearch": lines({"_id": "1", "_source": {**PLAIN, "contexts": [ONE, TWO]}}),
     "entry of Cloud Logging": lines({"jsonPayload": {**PLAIN, "contexts": [ONE, TWO]}, "severity": "INFO"}),
+    "Dify": lines({**PLAIN, "metadata": {"retriever_resources": [{"content": ONE}, {"content": TWO}]}}),
+    "Flowise": lines({"question": Q, "text": A, "sourceDocuments": [{"pageContent": ONE}, {"pageContent": TWO}]}),
+    "RAGFlow": lines({"question": Q, "data": {"answer": A, "reference": {"chunks": [{"content": ONE}, {"content": TWO}],
+        "doc_aggs": []}}}),
+    "Haystack": lines({"query": Q, "answers": [{"answer": A, "documents": [{"content": ONE}, {"content": TWO}]}]}),
+    "Open WebUI": lines({"chat": {"messages": [{"role": "user", "content": Q}, {"role": "assistant", "content": A,
+        "sources": [{"source": {"name": "a"}, "document": [ONE]}, {"document": [TWO]}]}]}}),
     "labels before texts": with_contexts([{"chunk": "c1", "snippet": ONE}, {"document": "2", "body": TWO}]),
     "names that speak of vectors": parquet(**PLAIN_COLUMNS, vector_store=["x"],
         retrieved_contexts=[[ONE, TWO]], e=[[0.5]]),
@@ -260,7 +267,6 @@ def test_columns_of_numbers_are_left_out_and_counted():
             "ground_truth_context; the row has question, answer, hits; name its place with --passages-path"),
         ({"ask": Q, "contexts": [ONE]}, Reason.MISSING_VALUE, "should have a question, has none of question, query, "),
         ({"question": Q, "says": A}, Reason.EMPTY_ANSWER, "the row has question, says; name its place with"),
-        ({**PLAIN, "sources": ["a.pdf", "b.pdf"]}, Reason.NO_PASSAGES, "in sources, has a list of 2 texts"),
         ({**PLAIN, "contexts": [None]}, Reason.NO_PASSAGES,
             "in contexts, has a list of 1 item; log them, or name another place with --passages-path"),
     ],
@@ -269,6 +275,31 @@ def test_dead_letter_says_what_was_looked_for_and_what_is_there(record, reason, 
     (row,), _ = read("jsonl", lines(record))
     assert row.fault.reason == reason
     assert message in str(row.fault)
+
+
+def test_row_that_cannot_be_read_keeps_its_id():
+    (row,), _ = read("jsonl", lines({"id": "r7", **PLAIN, "contexts": "['a b' 'c d']"}))
+    assert row.fault is not None
+    assert (row.record_id, row.fault.reason, row.fault.column) == ("r7", Reason.INVALID_VALUE, "contexts")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"documents": ["doc-1", "b.pdf"], "document_texts": [ONE, TWO]}, {"contexts": "['doc-1', 'b.pdf']"},
+        {"sources": ["doc-1", "b.pdf"]}],
+)  # fmt: skip
+def test_list_of_ids_has_no_texts(row):
+    (row,), _ = read("jsonl", lines({**PLAIN, **row}))
+    assert row.fault is not None
+    assert row.fault.reason is Reason.PASSAGE_TEXT_MISSING
+    assert [one[:3] for one in row.passages or ()] == [(None, None, "doc-1"), (None, None, "b.pdf")]
+
+
+@pytest.mark.parametrize("texts", [["Moss."], ["Rock", "Sea"], ["光は赤い"], ["a-1", "It is lit."]])
+def test_list_of_short_texts_is_passages(texts):
+    assert (
+        [one.text for one in documents_of(texts)] == [one.text for one in documents_of({"documents": texts})] == texts
+    )
 
 
 @pytest.mark.parametrize(
@@ -422,6 +453,29 @@ def test_history_beside_a_question_comes_without_the_question_itself():
     assert [one.text for one in earlier] == ["Hi", "Hello"]
 
 
+FOUND = [{"id": "a", "content": "One."}, {"content": "Two."}]
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ({"type": "tool_result", "content": [{"type": "text", "text": "One."}]}, "One."),
+        ({"type": "tool-result", "toolName": "s", "output": {"type": "json", "value": FOUND}}, json.dumps(FOUND)),
+        ({"type": "tool-result", "output": {"type": "text", "value": "One."}}, "One."),
+        ({"type": "tool-result", "output": {"type": "content", "value": [{"type": "text", "text": "One."}]}}, "One."),
+        ({"type": "tool-result", "toolName": "s", "result": FOUND}, json.dumps(FOUND)),
+        ({"type": "tool-search", "state": "output-available", "input": {}, "output": FOUND}, json.dumps(FOUND)),
+        ({"type": "dynamic-tool", "toolName": "s", "output": {"documents": FOUND}}, json.dumps({"documents": FOUND})),
+        ({"type": "tool-invocation", "toolInvocation": {"state": "result", "result": FOUND}}, json.dumps(FOUND)),
+        ({"type": "tool_result", "content": [{"type": "image", "source": {"data": "abc="}}]}, None),
+        ({"type": "tool-call", "toolName": "s", "input": {"output": "x"}}, None),
+    ],
+)  # fmt: skip
+def test_what_a_tool_returned_is_its_message(part, text):
+    talk = [{"role": "user", "content": "Who?"}, {"role": "tool", "content": [part]}]
+    assert [one.text for one in messages_of(talk)][1:] == ([] if text is None else [text])
+
+
 def test_plain_text_is_never_taken_for_json():
     assert question_of('["a"] is what?', plain=True).question == '["a"] is what?'
     assert answer_of('"Ada."', plain=True) == '"Ada."'
@@ -448,6 +502,8 @@ DOCUMENTS = {
     "pinecone": {"matches": [{"id": "a", "metadata": {"text": "One."}}, {"id": "b", "metadata": {"text": "Two."}}]},
     "elastic": {"hits": {"hits": [{"_id": "a", "_source": {"text": "One."}}, {"_id": "b",
         "_source": {"text": "Two."}}]}},
+    "fields of elastic": {"hits": {"hits": [{"_id": "a", "fields": {"body": ["One."]}}, {"_id": "b",
+        "fields": {"body": ["Two."]}}]}},
     "chroma": {"ids": [["a", "b"]], "documents": [["One.", "Two."]], "distances": [[0.1, 0.2]]},
     "pairs with scores": [[{"page_content": "One."}, 0.5], [{"page_content": "Two."}, 0.4]],
     "openinference": [{"document.content": "One."}, {"document.content": "Two."}],
@@ -632,6 +688,21 @@ PROMPTS = {
     "label behind the answer": f"Context:\n[1] {LIT}\n[2] {KEPT}\n\nQuestion: {ASKED}\n\nAnswer:\n[1]",
     "heading above each": f"Question: {ASKED}\nContext: {LIT}\nContext: {KEPT}\nAnswer:",
     "labels on lines of their own": f"Documents:\nDocument 1\n{LIT}\nDocument 2\n{KEPT}\n\nQuestion: {ASKED}",
+    "question behind": f"Context:\n{LIT}\n\n{KEPT}\n\n{ASKED}",
+    "question behind labels": f"Be short.\n\nContext:\n[1] {LIT}\n[2] {KEPT}\n\n{ASKED}\n\nAnswer:",
+    "question below a passage": f"Context:\n{LIT}\n\n{KEPT}\n{ASKED}\n\nReturn only JSON.",
+    "question behind a rule": f"Context:\n{LIT}\n---\n{KEPT}\n\n---\n{ASKED}",
+    "question behind bare tags": f"<doc>{LIT}</doc>\n<doc>{KEPT}</doc>\n\n{ASKED}",
+    "question behind rules": f"{'-' * 9}\n{LIT}\n\n{KEPT}\n{'-' * 9}\n{ASKED}\n\nBe brief.",
+    "question above": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}",
+    "question above a tag": f"You help.\n\n{ASKED} <context>\n{LIT}\n\n{KEPT}\n</context>\n\nAnswer in English.",
+    "question above a heading": f"{ASKED}\n\n## Sources\n{LIT}\n\n{KEPT}",
+    "wish behind": f"Question: {ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nPlease answer in English.",
+    "wish above the question": f"Context:\n{LIT}\n\n{KEPT}\n\nAnswer from the context.\n\nQuestion: {ASKED}",
+    "question above a wish": f"Context:\n{LIT}\n\n{KEPT}\n\n{ASKED}\n\nIf you do not know, say so.",
+    "rules behind": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nRules:\n- Be brief.\n- Name the rock.",
+    "rules with empty lines": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nRules:\n\n- Cite.\n\n- Never make things up.",
+    "role behind": f"{ASKED}\n\nContext:\n{LIT}\n\n{KEPT}\n\nYou are a kind assistant.",
 }
 
 
@@ -646,6 +717,19 @@ def test_passages_and_question_are_found(name):
     assert [one.text for one in found.passages] == [LIT, KEPT]
     assert found.asked(Asked(PROMPTS[name])) == Asked(ASKED)
     assert found.asked(Asked("Who?")) == Asked("Who?")
+
+
+def test_question_needs_no_mark():
+    for prompt in ("Context:\n{text}\n\n{asked}", "{asked}\n\nContext:\n{text}"):
+        for asked, question in (
+            ("who lit the lamp", "who lit the lamp"),
+            ("Tell me of the lamp.", "Tell me of the lamp."),
+            ("Who lit it? Cite sources.", "Who lit it? Cite sources."),
+            ("Lit when the sun sets: the lamp", None),
+        ):
+            found = prompt_parts(prompt.format(text=LIT, asked=asked))
+            assert found is not None
+            assert found.question == question
 
 
 @pytest.mark.parametrize(
@@ -691,9 +775,14 @@ def test_metadata_that_llamaindex_sets_above_a_text_stays_with_it():
 
 @pytest.mark.parametrize(
     "text",
-    ["[1] {}\n[2] {}", "\n[0]\n{}\n\n[1]\n{}\n", "Document 1: {}\n\nDocument 2: {}", "Source #1\n{}\nSource #2\n{}"],
-)
-def test_text_that_numbers_its_passages_is_these(text):
+    [
+        "[1] {}\n[2] {}", "\n[0]\n{}\n\n[1]\n{}\n", "Document 1: {}\n\nDocument 2: {}", "Source #1\n{}\nSource #2\n{}",
+        "## Document 1\n{}\n\n## Document 2\n{}", "**Source 1:** {}\n**Source 2:** {}",
+        "**Chunk 1**\n{}\n**Chunk 2**:\n{}", "[CONTEXT 0]:\n{}\n[END CONTEXT 0]\n\n[CONTEXT 1]:\n{}\n[END CONTEXT 1]\n",
+        "{}\n---\n{}", "---\n{}\n\n---\n\n{}\n---", "{}\n=====\n{}", "<docs>\n<doc>{}</doc>\n<doc>{}</doc>\n</docs>",
+    ],
+)  # fmt: skip
+def test_text_that_tells_its_passages_apart_is_these(text):
     assert [one.text for one in documents_of(text.format(LIT, f"<source>a.md</source> {KEPT}"))] == [
         LIT, f"<source>a.md</source> {KEPT}",
     ]  # fmt: skip
@@ -702,8 +791,17 @@ def test_text_that_numbers_its_passages_is_these(text):
 def test_text_of_nothing_but_tags_is_their_documents():
     items = f'<doc id="a">{LIT}</doc>', f'<doc id="b">{KEPT}</doc>'
     assert [one[:3] for one in documents_of("\n".join(items))] == [(LIT, None, "a"), (KEPT, None, "b")]
+    for text in (f"<docs>{items[0]}\n{items[1]}</docs>", f"<context>\n{LIT}\n\n{KEPT}\n</context>\n"):
+        assert [one.text for one in documents_of(text)] == [LIT, KEPT]
     for text in (items[0], f"Two: {items[0]} {items[1]}"):
         assert [one.text for one in documents_of(text)] == [text]
+
+
+def test_documents_that_python_printed_one_behind_the_other_are_read():
+    printed = "\n\n".join(f"page_content={text!r} metadata={{'source': 'a.md'}}" for text in (LIT, KEPT))
+    found = prompt_parts(f"Context:\n{printed}\n\nQuestion: {ASKED}")
+    assert found is not None
+    assert [one.text for one in documents_of(printed)] == [one.text for one in found.passages] == [LIT, KEPT]
 
 
 def test_document_that_python_printed_is_read():
@@ -712,9 +810,10 @@ def test_document_that_python_printed_is_read():
 
 
 @pytest.mark.parametrize(
-    "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss."]
-)
-def test_text_with_other_numbers_is_one_passage(text):
+    "text", ["[1] {}\n[3] {}", "1. {}\n2. {}", "[7] {}\n[8] {}", "[1] {} {}", "{}\n[1] {}\n[2] Moss.",
+        "The lamp\n========\n{} {}", "---\ntitle: The lamp of Brigg Point\n---\n{} {}", "{} {}\n---"],
+)  # fmt: skip
+def test_text_with_other_marks_is_one_passage(text):
     text = text.format(LIT, KEPT)
     assert [one.text for one in documents_of(text)] == [text]
 
@@ -733,6 +832,21 @@ def test_numbered_list_within_a_passage_stays_with_it():
 def test_questions_and_answers_within_passages_stay_there(prompt):
     first = "Question: Who kept it?\nAnswer: Ada."
     assert told(prompt.format(asked=ASKED, block=f"[1]\n{first}\n[2] {KEPT}")) == ([first, KEPT], ASKED)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "If you have questions, ask the keeper.", "Please ring twice.", "Rules:\n- No dogs.\n- No fires.",
+        "If the answer is no, wait.", "Please cite this page as Thorne (1874).", "You may reply in writing.",
+        "When the lamp is lit, its answer is a flash.", "[2] Answer from the context.", "[2] Who lit it?",
+        "It is lit each day\nwhen the sun has set",
+    ],
+)  # fmt: skip
+def test_advice_in_the_last_passage_stays_there(last):
+    found = prompt_parts(f"Context:\n{LIT}\n\n{last}")
+    assert found is not None
+    assert ([one.text for one in found.passages], found.question) == ([LIT, last], None)
 
 
 @pytest.mark.parametrize("end", ["Question: {asked}", "Q: {asked}\nA:", "Question: {asked}\nAnswer:"])
