@@ -93,7 +93,7 @@ _COMPANY_FORMS = frozenset(
 """Words behind the name of a company; the name is the same without them."""
 _NO_NAMES = frozenset(
     """
-    fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever
+    fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table tl whichever
     """.split()  # noqa: SIM905
 )
 """Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""

@@ -320,7 +320,7 @@ class AnswerWords:
         self.parsed, self.answer = parsed, answer
         self.text, self.ranges = _respelled(answer, parsed.words, spellings)
         self.texts = [chars.of(self.text) for chars in self.ranges]
-        self.lowered = lowered_words(self.texts)
+        self.lowered = [*lowered_words(self.texts)]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
         wholes = {text: parts for text in self.texts if (parts := word_parts(text))}
