@@ -436,7 +436,7 @@ def pointers(cited: str, passages: Sequence[Passage]) -> Iterator[tuple[Span, bo
 
     ``cited`` is the sentence with its markup. Where passages have addresses, one that is written out is claimed.
     """
-    if "](" not in cited and "[" not in cited and _ADDRESS.search(cited) is None:
+    if "[" not in cited and _ADDRESS.search(cited) is None:
         return
     sentence = _lowered(cited)
     matches = [(match, True) for match in _POINTER.finditer(sentence)]
