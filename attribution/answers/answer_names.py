@@ -18,7 +18,7 @@ from itertools import chain, combinations, pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.markup import range_overlapping
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label, sentence_of_word
+from attribeam.attribution.answers.parsed_answer import BEFORE_NUMBERS, ParsedAnswer, base_label, sentence_of_word
 from attribeam.attribution.answers.plain_text import (
     DOTTED_DATE,
     FULL_STOP_AFTER_LETTER,
@@ -93,7 +93,7 @@ _COMPANY_FORMS = frozenset(
 """Words behind the name of a company; the name is the same without them."""
 _NO_NAMES = frozenset(
     """
-    fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table whichever
+    fahrenheit celsius kelvin json html pdf csv note ref refs passage passages step figure fig table tl whichever
     """.split()  # noqa: SIM905
 )
 """Words that are written as names, but name nothing that a passage must repeat: units, formats, labels and others."""
@@ -119,6 +119,7 @@ _ALIKE = 0.8
 _LONGEST_ABBREVIATION = 3
 _LONGEST_ACRONYM = 6
 _SHORTEST_INITIALS = 3
+_NUMBER_BEHIND = re.compile(r"\.?\s?\d")
 _FISCAL_YEAR = re.compile(r"FY(?:\d{2}(?:\d{2})?)?")
 _WITHIN_NAME = re.compile(r"[ -]?|\s?&\s?")
 _BETWEEN_NAMES = re.compile(r" (?:(?:of|for|and|de|in|on|to)(?: the)?|the|&) ")
@@ -313,7 +314,13 @@ def _may_name(parsed: ParsedAnswer, word: int, text: str, units: Sequence[CharRa
         return False
     words = comparable_words(written)
     is_name = bool(words) and words[0] not in MONTHS and not _NO_NAMES.issuperset(words)
-    return is_name and not _FISCAL_YEAR.fullmatch(written)
+    return is_name and not _FISCAL_YEAR.fullmatch(written) and not _numbers(parsed.words[word], text)
+
+
+def _numbers(chars: CharRange, text: str) -> bool:
+    """Whether a word is an abbreviation before a number: that of "No. 5", "Art 12"."""
+    behind = _NUMBER_BEHIND.match(text, chars.char_end)
+    return behind is not None and f"{chars.of(text).lower().rstrip('.')}." in BEFORE_NUMBERS
 
 
 def _neighbours(parsed: ParsedAnswer, named: set[int], text: str, step: int) -> Iterator[int]:

@@ -30,6 +30,7 @@ from attribeam.attribution.answers.parsed_answer import (
     ParsedTokens,
     closing_marks,
     heads_within,
+    may_end_sentence,
     scheme_of_labels,
     sentence_ends,
 )
@@ -301,7 +302,7 @@ def parser_input(
 
     One blank stands between words that white space separates. White space is not a word: blanked marks would otherwise
     look like words that no parser was trained on. Each of the ``whole`` ranges of the answer is one word, however the
-    tokeniser splits it.
+    tokeniser splits it, and so is an abbreviation with the full stop that ends no sentence: "max. 2 pages".
     """
     cuts = [0]
     for run in _RUN.finditer(text):
@@ -318,7 +319,8 @@ def parser_input(
             continue
         word = CharRange(start, start + len(token))
         around = range_overlapping(word, whole) if whole else None
-        if around is not None and around == last:
+        goes_on = token == "." and words and _goes_on(text, words[-1].char_start - char_start, start - char_start)
+        if goes_on or (around is not None and around == last):
             words[-1] = CharRange(words[-1].char_start, word.char_end)
         elif around is None and _ends_with_full_stop(text, word.char_start - char_start, word.char_end - char_start):
             words += CharRange(word.char_start, word.char_end - 1), CharRange(word.char_end - 1, word.char_end)
@@ -346,6 +348,12 @@ def word_ranges(doc: Doc, ranges: list[CharRange]) -> list[CharRange]:
 _UNIT_BEFORE_STOP = re.compile(rf"(?:\d[ \u00a0-]?{UNIT_SIGN}|/[a-z])\.$")
 _LETTER_BEFORE_STOP = re.compile(r"(?<![^\W\d_])[^\W\d_]\.$")
 _ENDS, _NEXT_SENTENCE = re.compile(r"\s*$"), re.compile(r"\s+[\"“(]?[A-Z]")
+
+
+def _goes_on(text: str, start: int, stop: int) -> bool:
+    """Whether the word from ``start`` to a full stop is an abbreviation that ends no sentence before what follows."""
+    following = text[stop + 1 : stop + 3].lstrip()
+    return bool(following) and not may_end_sentence(text[start : stop + 1].lower(), following)
 
 
 def _ends_with_full_stop(text: str, start: int, end: int) -> bool:

@@ -250,15 +250,25 @@ def _flatten_coordination(heads: list[int], labels: Sequence[str]) -> None:
 _END_MARKS = frozenset(".!?:;…。！？：；।؟۔")
 _WIDE_END_MARKS = frozenset("。！？…")
 _WIDE_CLOSING = "」』）】》〉"
+OPENING = "\"'([{“‘«*_"
+"""Marks that may open a word."""
 _AFTER_END = "\"'”’»)]}*_" + _WIDE_CLOSING
 _BEFORE_MORE = frozenset(
     """
     dr. mr. mrs. ms. prof. rev. gen. col. capt. lt. sgt. sen. rep. gov. hon. st. mt. messrs. mme. mlle. vs. cf. e.g.
-    i.e. viz. ca. approx. fig. figs. eq. eqs. vol. vols. pp.
+    i.e. viz. ca. approx. fig. figs. eq. eqs. vol. vols. pp. incl. excl. tel. ext. ref. refs. inv. avg. std. resp.
     """.split()  # noqa: SIM905
 )
-_BEFORE_NUMBERS = frozenset(
-    "no. nos. ch. sec. art. jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec.".split()  # noqa: SIM905
+BEFORE_NUMBERS = frozenset(
+    """
+    no. nos. ch. sec. art. para. jan. feb. mar. apr. jun. jul. aug. sep. sept. oct. nov. dec.
+    """.split()  # noqa: SIM905
+)
+"""Abbreviations that number what they stand beside, in lower case: "No. 5"."""
+_SHORT_FORMS = frozenset(
+    """
+    al. ave. blvd. bros. co. corp. dept. est. etc. inc. jr. ltd. max. min. plc. sr. univ.
+    """.split()  # noqa: SIM905
 )
 
 
@@ -279,8 +289,14 @@ def sentence_ends(words: Sequence[str]) -> list[bool]:
 
 
 def may_end_sentence(whole: str, following: str) -> bool:
-    """Whether a sentence may end with a word, in lower case, that has a mark at its end, before this text."""
-    return whole not in _BEFORE_MORE and not (whole in _BEFORE_NUMBERS and following[:1].isdigit())
+    """Whether a sentence may end with a word, in lower case, that has a mark at its end, before this text.
+
+    It may end with a short form that can end one ("Ltd.", "max.") only before what is no small letter and no number.
+    """
+    whole, first = whole.lstrip(OPENING), following[:1]
+    if whole in _BEFORE_MORE or (whole in BEFORE_NUMBERS and first.isdigit()):
+        return False
+    return not (whole in _SHORT_FORMS and (first.islower() or first.isdigit()))
 
 
 def closing_marks(words: Sequence[str], *, spaced: Sequence[bool]) -> list[bool]:

@@ -68,6 +68,8 @@ _ENGLISH_SHARE, _MOST_OF_ENGLISH = 0.08, 0.05
 _MOST_OF_A_PASSAGE, _MOST_OF_PASSAGES = 500, 3000
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_RUNNING = re.compile(r"(?<=[^\W\d_] )(?=[^\W\d_])\w+")
+"""A word behind another: those of running text are; units and the words of tables stand behind numbers and marks."""
 
 
 def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ...]:
@@ -82,7 +84,7 @@ def unread_ranges(parsed: ParsedAnswer, record: QARecord) -> tuple[CharRange, ..
     scripts = {_LATIN, _HAN} if "chinese" in parsed.label_scheme else {_LATIN}
     answer = hide_ranges(record.answer, parsed.marked)
     passages = "\n".join(passage.text[:_MOST_OF_A_PASSAGE] for passage in record.passages)[:_MOST_OF_PASSAGES]
-    tells = _is_long(passages) and _has_in_lower_case(passages, _FEWEST_THAT_TELL)
+    tells = _is_long(passages) and _has_in_lower_case(passages, _FEWEST_THAT_TELL, _RUNNING)
     telling = passages if tells else f"{record.question} {answer} {passages}"
     if _is_in_other_script(passages, scripts) or _is_foreign_latin(telling):
         return (CharRange(0, len(answer)),)
@@ -123,10 +125,10 @@ def _is_long(text: str) -> bool:
     return next(islice(_WORD.finditer(text), _FEWEST_WORDS - 1, None), None) is not None
 
 
-def _has_in_lower_case(text: str, count: int) -> bool:
-    """Whether a text has ``count`` different words in lower case."""
+def _has_in_lower_case(text: str, count: int, pattern: re.Pattern[str] = _WORD) -> bool:
+    """Whether a text has ``count`` different words in lower case, as a pattern finds words."""
     found = set[str]()
-    for word in _WORD.finditer(text):
+    for word in pattern.finditer(text):
         if word[0].islower():
             found.add(word[0])
             if len(found) == count:
@@ -200,11 +202,18 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     headings = _heading_lines(unmarked)
     nesting = [CharRange(*match.span()) for match in _NESTING_ITEM.finditer(unmarked)]
     kinds, refused = [ClaimKind.CLAIM for _ in everything], list[CharRange]()
+    label_ranges = label_words(parsed, answer)
+    labels = {label.start: label.stop for label in label_ranges if label.stop < len(everything)}
     for start, end in sentence_bounds(parsed):
         chars = CharRange(parsed.words[start].char_start, parsed.words[end - 1].char_end)
         tags = parsed.universal_tags[start:end]
         opened = _last_statement(parsed, start, end, text) - chars.char_start
-        for (first, last), kind in _sentence_regions(tags, chars.of(text), chars.of(cited), opened, record.passages):
+        regions = [*_sentence_regions(tags, chars.of(text), chars.of(cited), opened, record.passages)]
+        if start in labels:
+            behind = parsed.words[labels[start]].char_start - chars.char_start
+            openings = phrases.openings(chars.of(text)[behind:])
+            regions += [((behind + first, behind + last), ClaimKind.DISCOURSE) for first, last in openings]
+        for (first, last), kind in regions:
             region = CharRange(chars.char_start + first, chars.char_start + last)
             for word in _words_beginning_in(parsed, region, range(start, end)):
                 kinds[word] = kind
@@ -217,7 +226,7 @@ def word_kinds(parsed: ParsedAnswer, record: QARecord, *, assume_language: bool 
     for part, kind in zip(structure.parts, structure.kinds, strict=True):
         for word in _words_beginning_in(parsed, part, everything) if kind is not ClaimKind.CLAIM else ():
             kinds[word] = kind
-    for label in label_words(parsed, answer):
+    for label in label_ranges:
         kinds[label.start : label.stop] = [ClaimKind.HEADING] * len(label)
     for kind, ranges in (
         (ClaimKind.DISCOURSE, references),
@@ -247,6 +256,8 @@ def _sentence_regions(
         (ClaimKind.REFUSAL, phrases.refusals(sentence, passages)),
     ):
         yield from ((span, kind) for span in spans)
+    for span, is_whole in phrases.pointers(cited, passages):
+        yield span, ClaimKind.OFFER if is_whole else ClaimKind.DISCOURSE
     courtesy = phrases.offer(sentence)
     ends_openly = len(tags) > 1 and tags[-2] in ("VERB", "ADP")
     if courtesy is not None:

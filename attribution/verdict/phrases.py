@@ -118,8 +118,10 @@ _CONNECTIVE = _pattern(
     r"|from what i can (?:see|tell|find)|(?:based on|according to)"
     rf" (?:the above|this|your question|my (?:search|review|analysis|reading|research)(?: of {_SEARCHED})?)"
     r"|as an ai(?: [\w-]+){0,3}"
-    r"|no (?:worries|problem)|(?:hi|hello|hey|dear)(?: [\w.-]+){1,2}|(?:i'?m|i am) sorry|i apologi[sz]e"
+    r"|no (?:worries|problem)|(?:i'?m|i am) sorry|i apologi[sz]e"
     rf"|(?:to )?answer(?:ing)? (?:your|the|this) question{_QUOTED_QUESTION})\s*[,:]",
+    r"\s*(?:hi|hello|hey|dear|greetings|good (?:morning|afternoon|evening|day))"
+    r"(?:,? (?:(?:mrs?|ms|dr|prof)\.? )?[\w.-]+(?: [\w-]+)?)?\s*[,:!]+",
     r"\s*(?:please )?(?:note|remember|keep in mind|be aware) that\b",
     r"\s*it(?:'s| is| should be) (?:also )?"
     r"(?:(?:very )?(?:important|worth|essential|crucial|necessary|interesting|good) )?"
@@ -140,10 +142,12 @@ _INTERJECTION = _pattern(
     r"\s*(?:certainly|absolutely|sorry|hm+|oops|okay|ok|alright|hello|hey|sure(?: thing)?|of course|hi(?: there)?"
     r"|great(?: question)?"
     r"|good question|thank you[^.!?]{0,80}|thanks[^.!?]{0,60}|you're welcome"
-    r"|(?:best|kind|warm) regards(?:,(?: [\w-]+){1,3})?"
-    r"|(?:best|regards|sincerely|cheers),(?: [\w-]+){1,3}(?=\s*[.!]?\s*$)|no problem"
+    r"|(?:(?:(?:best|kind|warm) )?regards|best(?: wishes)?|sincerely|yours \w+|cheers),"
+    r"(?:(?: [\w-]+){1,3}|(?:[^\S\n]*\n\s*[^\n.!?:;\d]{1,40}){1,3})(?=\s*[.!]?\s*$)"
+    r"|(?:best|kind|warm) regards|(?:best|kind) wishes|all the best|cheers|no (?:problem|worries)"
     r"|i understand[^.!?]{0,60}|glad to help|congratulations|(?:unfortunately|certainly) not"
     r"|(?:yes|no|yep|nope)(?=\s*[.,!])(?!\.\s*\d)"
+    r"|exactly|indeed|(?:that(?:'s| is) )?(?:absolutely )?correct|that(?:'s| is) right|not (?:quite|really|exactly)"
     r"|(?:(?:i|we)(?:'m|'re| am| are) (?:\w+ )?)?"
     rf"(?:sorry (?:to hear|about|for|that you)|(?:glad|happy) (?:to hear|you))\b{_REST}"
     rf"|(?:congratulations (?:on|to)|wishing you|welcome (?:to|back)|(?:(?:i|we) apologi[sz]e|apologies) for"
@@ -151,7 +155,9 @@ _INTERJECTION = _pattern(
     rf"|that(?:'s| is) (?:everything|all) (?:you|there|i))\b{_REST}"
     r"|(?:what|that(?:'s| is)) an? (?:\w+ )?(?:great|good|excellent|interesting) (?:question|point|idea|plan|choice)"
     r"|(?:good|great) news|you(?:'re| are) (?:in luck|all set)"
-    r"|(?:it|that|this|the answer) depends on (?:a few|several|many|various|different|some) (?:\w+ )?(?:factors|things)"
+    r"|(?:it|that|this|the answer) (?:\w+ )?depends(?: on (?:(?:a few|several|many|various|different|some) (?:\w+ )?"
+    r"(?:factors|things)|(?:your|the) (?:\w+ )?(?:situation|circumstances|case|needs|context|details|specifics)))?"
+    r"|there are (?:a few|several|many|some|various|different) (?:\w+ )?(?:options|possibilities|ways)(?: available)?"
     r"|there are (?:a few|several|many|some) (?:\w+ )?(?:factors|things) (?:to|you should) "
     r"(?:consider|know|keep in mind))\s*(?:[!.,:]+|$)"
 )
@@ -226,7 +232,8 @@ _LABEL = _pattern(
 _LISTED = _words("ways? steps? types? kinds? methods? options? things reasons? differences? factors? signs?")
 _INTRODUCTION = _pattern(
     r"(?<!\w)(?:(?:the )?following|as follows|such as|here(?:'s)?|(?:these|below|include[sd]?|including|are|is|was|were"
-    rf"|like|by|follow|be)|there (?:is|are) (?:[\w-]+ ){{1,6}}?{_LISTED})\s*(?:[^\s:,]+ ){{0,12}}?[^\s:,]*\s*:$",
+    rf"|like|by|follow|be)|(?:there (?:is|are)|you have|in) (?:[\w-]+ ){{1,6}}?{_LISTED})\s*"
+    r"(?:[^\s:,]+ ){0,12}?[^\s:,]*\s*:$",
 )
 _PURPOSE = _pattern(
     r"^\s*(?:to|for|when|before|after|if) [^,:]*:$",
@@ -243,7 +250,8 @@ _CONTACT = _words(
     "us me the our your or and contact visit support help customer service sales team staff desk cent(?:er|re)"
     " website site page documentation agent representative a an official manufacturer seller professional technician"
     " qualified expert provider doctor manual dealer vendor retailer supplier physician pharmacist lawyer specialist"
-    " administrator insurer local authorit(?:y|ies) lawyer attorney museum hotel shop store venue office"
+    " administrator insurer local authorit(?:y|ies) attorney museum hotel shop store venue office library bank airline"
+    " school university clinic hospital council landlord employer operator restaurant theat(?:er|re) policy terms"
 )
 _CONTACTS = rf"(?: {_CONTACT}(?:'s)?){{1,8}}"
 _HELP = _words("information details help assistance support guidance advice updates")
@@ -251,6 +259,21 @@ _FOR_DETAILS = (
     "for (?:the |any )?(?:most )?(?:more|further|additional|other|latest|current|accurate|up-to-date|official|detailed"
     rf"|personali[sz]ed)(?: and [\w-]+)? {_HELP}"
 )
+_FOR_LINK = rf"(?:{_FOR_DETAILS}|for (?:the )?(?:full )?(?:details|information|help|more))"
+_LINK = r"(?:\[[^\W\d][^\[\]]{0,80}(?:\]\(\S*\))?|(?:https?://|www\.)\S+)"
+"""A link in Markdown, whose end may stand behind the sentence's last word, or an address."""
+_POINTS = (
+    r"(?:see|visit|check(?: out)?|read|view|browse|refer to|consult|go to|click(?: on)?"
+    r"|(?:read |learn |see |find )?(?:out )?more(?: (?:details|information))?(?: (?:at|on|in|here):?)?"
+    rf"|(?:details|source|link):?) (?:(?:our|the|their|this) )?{_LINK}"
+)
+_POINTER = _pattern(
+    rf"^\W*(?:(?:{_FOR_LINK}|to (?:learn|read|find out|know) more(?: about [^,.;:!?\d]{{1,40}})?),? )?"
+    rf"(?:(?:please|you can|you may) )?{_POINTS}(?: (?:page|website|site|section))?(?:,? {_FOR_LINK})?\W*$"
+)
+_POINTER_IN_BRACKETS = _pattern(rf"\({_POINTS}[^()]{{0,40}}(?:\)|$)")
+_ADDRESS = re.compile(r"\bwww\.|://")
+_NOTE = "(?:(?:please )?(?:note|be aware|remember)(?: that)? )?"
 _UNSURE = (
     "(?:(?:if you(?:'re| are)|when) (?:unsure|in doubt)|if (?:the |your )?(?:problems?|issues?|errors?|symptoms)"
     " (?:persists?|continues?)),(?: (?:please|it(?:'s| is) best to))?"
@@ -282,16 +305,23 @@ _OFFER = _pattern(
     r"(?:please|(?:i|we)(?:'d| would)? "
     r"(?:suggest|recommend|advise)(?: that you)?|you (?:may|might|should|can)(?: want to| wish to)?"
     r"|it (?:would|may|might) be best to|your best option is to)) (?:contact|consult|check|see|ask|visit|refer|reach"
-    rf"|speak)(?:ing)?(?: out)?(?: to| with)?{_CONTACTS}"
+    r"|speak|verify|confirm|double-check)(?:ing)?(?: (?:this|that|it|everything))?(?: out)?(?: to| with| on)?"
+    rf"{_CONTACTS}"
     rf"(?: directly)?(?: for (?:[\w-]+ ){{0,3}}(?:{_HELP}|options|prices|availability|hours)\b[^,.;:!?\d]{{0,40}}"
     r"| (?:about|regarding|before (?:your|making any)) [^,.;:!?\d]{1,60})?\s*[.!]*\s*$",
     rf"^\s*(?:please note(?: that)? )?(?:this|(?:this|the|my|all)(?: above)? (?:information|{_OF_A_MACHINE}))"
     r" (?:(?:is|are) not|(?:isn't|aren't)|(?:does|do|should) not (?:constitute|replace|be (?:taken|considered|used)))"
     r" [^.!?,;:\d]{0,40}\b(?:medical|legal|financial|tax|professional) (?:advice|diagnosis|guidance|care)\s*[.!]*\s*$",
-    r"^\s*(?:individual |actual |your )?(?:results|situation|experience|mileage|circumstances) (?:may|can|might)"
-    r" (?:vary|differ)\s*[.!]*\s*$",
-    r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels|good luck(?: with [^.!?]{1,40})?"
-    r"|enjoy(?: your \w+)?)\s*[!.]*\s*$",
+    rf"^\s*{_NOTE}(?:(?:individual|actual|your|the|these|this|all|opening) )?(?:results|situation|experience|mileage"
+    r"|circumstances|prices?|rates|fees|costs|terms|conditions|details|information|availability|hours|times|schedules?"
+    r"|this|these) (?:may|can|might|could) (?:be subject to change|(?:vary|differ|change)"
+    r"(?: (?:over time|at any time|without notice))?)\s*[.!]*\s*$",
+    r"^\s*(?:have a (?:great|nice|good) \w+|have fun|stay safe|take care|safe travels"
+    r"|(?:good|best of) luck(?: with [^.!?]{1,40})?|(?:get well|see you|talk to you) soon|happy \w+ing|welcome"
+    r"|(?:ride|drive|travel) safely|bon \w+|enjoy(?: your \w+)?)\s*[!.]*\s*$",
+    r"^\s*(?:please )?(?:keep (?:this|that|it) in mind|note this)\s*[.!]*\s*$",
+    rf"^\s*(?:please )?see (?:below|above)(?: {_FOR_LINK})?\s*[.:!]*\s*$",
+    r"^\s*(?:read|learn|see|find out|discover) more\s*[.!]*\s*$",
     rf"^[\s_(]*(?:note: )?th(?:is|e) (?:above )?{_OF_A_MACHINE} (?:(?:was|is|has been|may have been|may be) )?"
     r"(?:automatically )?(?:ai[- ])?(?:generated|created|written|produced)(?: (?:by|using|with|from)"
     r" (?:an? )?(?:ai|artificial intelligence|(?:large )?language model)\b[^.!?]*| automatically\b[^.!?]*|$)",
@@ -402,6 +432,22 @@ def offer(sentence: str) -> Span | None:
         before = [border for border in borders if border <= checkable.start()]
         return (0, before[-1]) if before else None
     return 0, next((border for border in borders if _RELATIVE.match(sentence, border)), len(sentence))
+
+
+def pointers(cited: str, passages: Sequence[Passage]) -> Iterator[tuple[Span, bool]]:
+    """What only points to a link: a sentence, with whether it is one, or brackets: "(see [prices](...))".
+
+    ``cited`` is the sentence with its markup. Where passages have addresses, one that is written out is claimed.
+    """
+    if "[" not in cited and _ADDRESS.search(cited) is None:
+        return
+    sentence = _lowered(cited)
+    matches = [(match, True) for match in _POINTER.finditer(sentence)]
+    matches += [(match, False) for match in _POINTER_IN_BRACKETS.finditer(sentence)]
+    for match, is_whole in matches:
+        shows = "[" not in match.group() and any(_ADDRESS.search(passage.text) for passage in passages)
+        if not shows:
+            yield match.span(), is_whole
 
 
 def is_question(sentence: str) -> bool:
@@ -575,8 +621,8 @@ def is_bare_refusal(answer: str) -> bool:
 
 
 def is_yes_or_no(answer: str) -> bool:
-    """True for an answer that is nothing but "Yes" or "No", with or without a mark; a field's value would claim."""
-    return re.fullmatch(r"\W*(?:yes|no)\W*", _lowered(answer)) is not None
+    """True for an answer that is nothing but "Yes", "No" or "None", with or without a mark; a field would claim."""
+    return re.fullmatch(r"\W*(?:yes|no|none)\W*", _lowered(answer)) is not None
 
 
 def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 
 from attribeam.attribution.answers.answer_names import (
     PARTS_OF_THE_WEEK,
@@ -71,6 +71,8 @@ _FREQUENCY, _FOLD = "frequency", "fold"
 _OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
 _PART_BEFORE, _PART_BEHIND = re.compile(r"\w$|\d[.,]$"), re.compile(r"\w|[.,]\d")
 _LONGEST_CURRENCY, _AROUND = 5, 60
+_NUMBERING = frozenset(["no", "no.", "nos.", "nr.", "number", "numbers"])
+"""Words before a number that say no more than it does, and are not read there: "bay No. 5" is bay 5."""
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
@@ -355,6 +357,10 @@ class _Spellings:
             if not any(taken[phrase.start : phrase.end]):
                 yield from self._phrase_elsewise(phrase)
         yield from self._parts_of_the_week()
+        words = (self._word(word).lower() for word in range(len(self._parsed.words)))
+        for word, (label, number) in enumerate(pairwise(words)):
+            if label in _NUMBERING and number[0].isdigit():
+                yield word, ""
 
     def _parts_of_the_week(self) -> Iterator[tuple[int, str]]:
         """Weekdays and weekends, not to be read where a passage has a range or a list of all their days."""

@@ -21,7 +21,13 @@ import numpy as np
 
 from attribeam.attribution.answers.answer_names import PassageContent
 from attribeam.attribution.answers.markup import structured_text
-from attribeam.attribution.answers.parsed_answer import ParsedAnswer, may_end_sentence, sentence_bounds, sentence_tree
+from attribeam.attribution.answers.parsed_answer import (
+    OPENING,
+    ParsedAnswer,
+    may_end_sentence,
+    sentence_bounds,
+    sentence_tree,
+)
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, plain_text, remembered, visible
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
@@ -252,6 +258,18 @@ def negated_words(lowered: Sequence[str]) -> list[bool]:
     return negated
 
 
+def lowered_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The words and marks of a text in lower case; that of "bay No. 5" or "bay No 5" denies nothing, and is "no."."""
+    lowered = [*map(str.lower, words)]
+    for at, word in enumerate(lowered):
+        if word == "no" and any(number[:1].isdigit() for number in lowered[at + 1 : at + 3]):
+            is_dotted = lowered[at + 1] == "."
+            is_label = is_dotted or (at > 0 and words[at - 1].isalnum() and words[at] != "no")
+            if is_label and lowered[at + 1 + is_dotted][:1].isdigit():
+                lowered[at] = "no."
+    return tuple(lowered)
+
+
 def _denies(word: str, following: str) -> bool:
     if word in ("no", "not"):
         return following not in _NOT_DENIED
@@ -302,7 +320,7 @@ class AnswerWords:
         self.parsed, self.answer = parsed, answer
         self.text, self.ranges = _respelled(answer, parsed.words, spellings)
         self.texts = [chars.of(self.text) for chars in self.ranges]
-        self.lowered = [text.lower() for text in self.texts]
+        self.lowered = [*lowered_words(self.texts)]
         self.stems = [stem(text) for text in self.texts]
         self.is_word = [text.isalnum() or any(map(str.isalnum, text)) for text in self.texts]
         wholes = {text: parts for text in self.texts if (parts := word_parts(text))}
@@ -539,8 +557,12 @@ _SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
 _WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
 _FEWEST_SIGNS = 3
 """The fewest bars or tabs of a table of two rows."""
-_SHORT_FORMS = word_set("al. ave. blvd. bros. co. corp. dept. est. etc. inc. jr. ltd. max. min. plc. sr. tel. univ.")
 _INITIALS, LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
+_LETTERED = word_set(
+    "annex appendix bay block building category class column deck exhibit figure gate grade group hall hepatitis level"
+    " option pier plan platform room row section sector stage stand table terminal tier type unit variant vitamin ward"
+    " wing zone"
+)
 _CLAUSE_BREAKS = frozenset([",", ";", ":", "and", "but", "while", "whereas", "which", "although", "–", "—"])
 _PRONOUNS = frozenset(["he", "she", "it", "they", "his", "her", "its", "their", "this", "these", "those", "that"])
 
@@ -702,19 +724,19 @@ def _table_rows(text: str) -> dict[int, str]:
     return rows
 
 
-def end_sentence(word: str, following: str) -> bool:
+def end_sentence(word: str, following: str, before: str = "") -> bool:
     """Whether a word with a mark at its end ends a sentence before another word: titles do not ("Dr."), nor "e.g.".
 
-    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, and small ones before any capital letter, as "Ltd."
-    does before all but small ones.
+    Initials do ("J.", "U.S.", "p.m.") before "The" and the like, small ones before any capital letter, and so does the
+    letter of what is named by one: "hall B.", with "hall" ``before`` it.
     """
     lowered = word.lower()
     if not may_end_sentence(lowered, following) or word == "v.":
         return False
-    if _INITIALS.fullmatch(word):
-        begins = len(following) > 1 and following.lower() in FUNCTION_WORDS
-        return following[:1].isupper() and (begins or word == lowered)
-    return not (lowered in _SHORT_FORMS and following[:1].islower())
+    if not _INITIALS.fullmatch(word):
+        return True
+    begins = len(following) > 1 and following.lower() in FUNCTION_WORDS
+    return following[:1].isupper() and (begins or word == lowered or before in _LETTERED)
 
 
 def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
@@ -727,9 +749,9 @@ def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_end(line: str, end: int) -> bool:
-    before = line[max(end - LONGEST_TITLE, 0) : end].split()[-1]
+    before, word = ["", *line[max(end - 2 * LONGEST_TITLE, 0) : end].split()][-2:]
     behind = _WORD_BEHIND.match(line, end)
-    return end_sentence(before, behind[1] if behind else "")
+    return end_sentence(word.lstrip(OPENING), behind[1] if behind else "", before.lower())
 
 
 def _sentence_of(
@@ -744,7 +766,7 @@ def _sentence_of(
     """A sentence that begins at ``start``, -1 in JSON; ``also`` are words besides. One without any is a word itself."""
     seen = visible(text)
     words = (*words_and_marks(seen, wholes), *also) or (text,)
-    lowered = tuple(map(str.lower, words))
+    lowered = lowered_words(words)
     bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
     end = -1 if start < 0 else start + len(text)

@@ -36,6 +36,7 @@ MARKED_ANSWERS = [  # ¶ stands where one sentence ends and the next begins
     "Dr. Imke Sand and Prof. O. Bell met Mr. Tarn in St. Orla at 7 p.m. on 3 Oct. 1921. ¶They talked until midnight.",
     "The firm, Nole & Co. Ltd., moved to the U.K. in May. ¶Its founder, J. R. Nole, stayed in Bonn.",
     "Use a light oil, e.g. linseed oil, i.e. one that dries. ¶Wipe it off after approx. 20 min. with a cloth.",
+    "Bring a letter (max. 2 pages). ¶The price (incl. VAT) is 8 crowns. ¶Dial ext. 12.",
     "See fig. 3 and pp. 12-14 of vol. 2. ¶The figure shows the kiln vs. the oven.",
     "The match ended 3.5 to 2.5. ¶About 1.2 million people watched it, cf. the report of Jan. 4.",
     "“Nobody asked us,” said the warden. ¶“We read it in the paper.” ¶She left at noon.",

@@ -330,6 +330,7 @@ def parsed_unmatched(answer, *texts):
     ("It was shut during COVID-19.", "It was shut during covid."), ("It costs $0.60.", "It costs 60 cents."),
     ("It took 2 hours and 15 minutes.", "It took 135 minutes."), ("It took 90 minutes.", "It took 1h 30min."),
     ("Figure 2 shows it.", "fig. 2"), ("It costs £0.50.", "It costs 50p."),
+    ("Leave from pier No. 5.", "Boats leave from pier 5."), ("See Art. 12.", "Article 12 applies."),
     ("Some 20% of them left.", "One person in five left."), ("Some 75% of them left.", "Three out of four left."),
     ("The rate rose by 25 basis points.", "The rate rose by a quarter of a percentage point."),
     ("The rate rose by 50 basis points.", "a half-point rise"), ("They used 12 eggs.", "They used a dozen eggs."),

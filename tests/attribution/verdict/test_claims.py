@@ -253,6 +253,19 @@ def test_an_answer_that_states_and_refuses_is_partial():
     ("Contact the museum for the latest information.", ClaimKind.OFFER),
     ("If the problem persists, contact customer support.", ClaimKind.OFFER),
     ("I'd recommend checking the official website before your visit.", ClaimKind.OFFER),
+    ("Hi Tom!", ClaimKind.DISCOURSE), ("Hello Mrs. Patel!", ClaimKind.DISCOURSE),
+    ("Good morning, Tom!", ClaimKind.DISCOURSE), ("Cheers!", ClaimKind.DISCOURSE),
+    ("Best regards,\nAnna Lind\nSupport Team", ClaimKind.DISCOURSE), ("No worries!", ClaimKind.DISCOURSE),
+    ("That's correct.", ClaimKind.DISCOURSE), ("Not quite.", ClaimKind.DISCOURSE), ("None", ClaimKind.DISCOURSE),
+    ("It depends on your situation.", ClaimKind.DISCOURSE), ("There are several options.", ClaimKind.DISCOURSE),
+    ("You have two options:", ClaimKind.HEADING), ("You can reach them in two ways:", ClaimKind.HEADING),
+    ("Get well soon!", ClaimKind.OFFER), ("Happy reading!", ClaimKind.OFFER), ("Best of luck!", ClaimKind.OFFER),
+    ("Please see below.", ClaimKind.OFFER), ("Please keep this in mind.", ClaimKind.OFFER),
+    ("Please verify this with the library.", ClaimKind.OFFER), ("Terms may change.", ClaimKind.OFFER),
+    ("Please double-check on the website.", ClaimKind.OFFER), ("Note that this may change.", ClaimKind.OFFER),
+    ("For more details, visit www.ferry.example.", ClaimKind.OFFER), ("[Read more](https://a.b)", ClaimKind.OFFER),
+    ("See [our price list](https://ferry.example/prices) for details.", ClaimKind.OFFER),
+    ("- **Norway:** Yes.\n- **Spain:** No.", ClaimKind.DISCOURSE),
 ])  # fmt: skip
 def test_what_claims_nothing_has_its_kind(answer, kind):
     found = claims_of(answer)
@@ -271,7 +284,11 @@ def test_what_claims_nothing_has_its_kind(answer, kind):
     "Best regards were sent to the queen by the king of Norway.", "No fee is mentioned.",
     "There is no fee mentioned on the ticket.", "In the speech, no mention is made of the war.",
     "We do not see any details in the dark.", "The author has no children.",
-    "For more details, visit www.ferry.example.", "Let the dough rest.", "We recommend checking the filter every week.",
+    "Visit www.ferry.example and pay there.", "Let the dough rest.",
+    "Dear guests pay more.", "Good morning tea is served.", "Hello Kitty is a brand.", "Prices may change in May.",
+    "Please verify your identity with a passport.", "See [our page](https://a.example) to pay the fee.",
+    "It depends on the dose.", "There are several options for pupils.", "Not quite 5 km.",
+    "We recommend checking the filter every week.",
     "Please contact support at 555-0199.", "For orders below 50 euros, please contact the sales team.",
     "More information would help the police.", "It is hard to carry.", "The shed is outside the wall.",
     "There is no known cure.", "No injuries were reported.", "It is not clear who started the fire.",
@@ -407,6 +424,7 @@ def test_bold_type_that_states_something_is_a_claim_and_no_asterisk_is_left_alon
     ("I'm sorry to hear that, but the shop is closed.", "but the shop is closed ."),
     ("Sorry for the delay of 3 days.", "Sorry for the delay of 3 days ."),
     ("No. Dogs stay outside.", "Dogs stay outside ."), ("* Restaurant Takeout: Yes\n* Good For Groups: Yes", "Yes Yes"),
+    ("It is open (see [opening hours](https://a.example/b)).", "It is open"),
 ])  # fmt: skip
 def test_a_courtesy_hides_no_clause_that_can_be_checked(answer, said):
     assert stated(answer) == said
@@ -517,3 +535,10 @@ def test_who_does_not_say_something_and_what_does_not_do_something_is_claimed(se
 @pytest.mark.parametrize("answer", ["No steps.", "No references.", "No details."])
 def test_an_answer_that_counts_none_is_no_refusal(answer):
     assert not is_bare_refusal(answer)
+
+
+@pytest.mark.parametrize("passage", ["The map is at www.ferry.example.", "There is no map."])
+def test_an_address_is_claimed_where_passages_have_some(passage):
+    answer = "For more details, visit www.harbour.example."
+    kinds = set(word_kinds(bundled_parser().parse(answer), record(answer, passage)).kinds)
+    assert (kinds == {ClaimKind.CLAIM}) == ("www" in passage)

@@ -50,6 +50,8 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
     ("The talk is on 4 December.", "The talk is on Dec. 4.", {"4": "Dec", "December": "4"}),
     ("It was launched on 2009-02-17.", "It was launched on 17 February 2009.",
         {"2009": "17", "02": "February", "17": "2009"}),
+    ("It leaves from pier No. 5.", "It leaves from pier 5.", {"No.": ""}),
+    ("It leaves from pier number 5.", "It leaves from pier No. 5.", {"number": ""}),
     ("A ticket costs 18 dollars.", "A ticket costs $18.", {"dollars": ""}),
     ("The wall is 2.4 m high.", "The wall is 240 cm high.", {"2.4": "240"}),
     (r"It weighs $3\,\text{kg}$.", "It weighs 3 kg.", {}),

@@ -16,6 +16,7 @@ from attribeam.attribution.verdict.texts import (
     RowKind,
     Truth,
     as_seen,
+    lowered_words,
     read_sentences,
     record_lines,
     row_kind,
@@ -48,6 +49,12 @@ QUESTION = "Who trimmed the lamp?"
     ("Open from 9 a.m. to 5 p.m. and on call. Go.", ["Open from 9 a.m. to 5 p.m. and on call.", "Go."]),
     ("Moss Ltd. was fined. So was Reed Ltd. Both paid.", ["Moss Ltd. was fined.", "So was Reed Ltd.", "Both paid."]),
     ("See e.g. London, or Harlow v. Reed. Then go.", ["See e.g. London, or Harlow v. Reed.", "Then go."]),
+    ("Bags (max. 2, incl. VAT) are free. Ask tel. 112.", ["Bags (max. 2, incl. VAT) are free.", "Ask tel. 112."]),
+    ("It takes 5 min. Then stir.", ["It takes 5 min.", "Then stir."]),
+    (
+        "It lies in hall B. Vans park in Bay C. So do we.",
+        ["It lies in hall B.", "Vans park in Bay C.", "So do we."],
+    ),
     ("It was fine. it rained.", ["It was fine.", "it rained."]),
     ("So did Ray. J. Smith left.", ["So did Ray.", "J. Smith left."]),
 ])  # fmt: skip
@@ -55,6 +62,22 @@ def test_no_sentence_ends_at_initials_and_titles(text, sentences):
     assert [one.text for one in read_sentences(text)] == sentences
     passages = PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT))
     assert len(set(passages.sentences.tolist())) == len(sentences)
+
+
+@pytest.mark.parametrize(
+    ("text", "lowered"),
+    [
+        ("From bay No. 5", "from bay no. . 5"),
+        ("From bay No 5", "from bay no. 5"),
+        ("No. 12 is free", "no. . 12 is free"),
+        ("No 2 are alike", "no 2 are alike"),
+        ("With no 2 alike", "with no 2 alike"),
+        ("No. It has 5", "no . it has 5"),
+        ("Is it free? No", "is it free ? no"),
+    ],
+)
+def test_no_before_a_number_is_no_denial(text, lowered):
+    assert " ".join(lowered_words(words_and_marks(text))) == lowered
 
 
 def supports(attributor, passage, answer):
@@ -70,6 +93,7 @@ BESIDE = " The mill lies near the river. Dogs are welcome in the yard."
 @pytest.mark.parametrize("sentence", [
     "The pool opens at 7:00 and closes at 21:00.", "The bus leaves at 8 a.m. and returns at 4 p.m. on weekdays.",
     "The COVID-19 test is free.", "The U.S. branch handles refunds.", "Dr. Moss leads the ward.",
+    "Boats leave from pier No. 5.",
     "Alarm K-207 means low oil.", "The R&D group has 14 members.", "The e-mail was sent on Tuesday.",
     "Set LOG_LEVEL to 4.", "Visit www.lantern.example for the map.", "Help is at hand 24/7 for all members.",
     "The re-election was held in 2018.", "Press Ctrl+D to end the session.", "Run `apt update` in the folder.",
