@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
     ANY_SCALE,
+    CURRENCY_CODE,
     HALF_DAY,
     LONG_SCALES,
     MONEY_BEFORE,
@@ -63,7 +64,8 @@ def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
         yield from (days for days, months in _IN_OTHER_UNITS if months == duration)
 
 
-_MONEY = r"euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})"
+_MONEY_NAME = r"(?:euros?|dollars?|pounds?|bucks|yen|francs?)"
+_MONEY = rf"{_MONEY_NAME}|(?-i:[A-Z]{{3}})"
 _MONEY_BEHIND = re.compile(rf"\s?({_MONEY})\b", re.IGNORECASE)
 _THINGS = r"people|men|women|children|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s"
 _COUNTED_BEHIND = re.compile(rf"[\s-](?!(?:\w+[\s-]){{0,2}}{_TIME_UNIT})(?:{_THINGS})(?<!ss)\b", re.IGNORECASE)
@@ -114,33 +116,9 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             below = {(kind, -size) for kind, size in readings}
             is_sure = number.start in measured and measured[number.start].dimension in _TEMPERATURES
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
-        elif text[number.start - 1 : number.start] == " " and _may_be_hour(number, text):
-            readings |= {time for amount in number.amounts for time in _perhaps_at(int(amount), 0)}
+        elif text[number.start - 1 : number.start] in _BEFORE_HOUR and len(number.digits) < _LONGEST_HOUR:
+            readings = readings.union(_hour(number, text))
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
-
-
-_HOUR = rf"(?:\d{{1,2}}|{'|'.join(SMALL_NUMBER_WORDS[:12])})"
-_HOUR_BEFORE = re.compile(
-    rf"\b(?:at|until|till|(?:from|between|opens?)(?:\s{_HOUR}(?::\d\d)?(?:\s?[ap]\.?m\.?)?\s(?:to|and))?)\s$",
-    re.IGNORECASE,
-)
-_HOUR_BEHIND = re.compile(
-    rf"(?:\s(?:to|until|till|and)\s{_HOUR}(?::\d\d)?)?\s?(?:$|[;)\n]|[.,:](?!\d)|(?:on|every|each|daily|in\sthe"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|week(?:day|end)s?)\b)",
-    re.IGNORECASE,
-)
-_LONGEST_HOUR_BEFORE = 32
-
-
-def _may_be_hour(number: Number, text: str) -> bool:
-    """Whether it may be an hour, as in "from 9 to 7"; where a noun stands behind a number, it counts something."""
-    is_hour = all(0 < amount <= _LAST_HOUR and amount == int(amount) for amount in number.amounts)
-    start = max(number.start - _LONGEST_HOUR_BEFORE, 0)
-    return (
-        is_hour
-        and _HOUR_BEHIND.match(text, number.end) is not None
-        and _HOUR_BEFORE.search(text, start, number.start) is not None
-    )
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
@@ -274,6 +252,59 @@ def unit_at(text: str, position: int) -> tuple[int, str, Decimal] | None:
         return None
     dimension, size, _ = _SIZED_UNITS[int((unit.lastgroup or "_0")[1:])]
     return unit.end(), dimension, size
+
+
+_BEFORE_HOUR = frozenset(" -–—")
+_LONGEST_HOUR, _LONGEST_HOUR_BEFORE = 6, 32
+_WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)s?(?:[a-z]{0,5}days?)?"
+_SPOKEN_HOUR = rf"(?:\d{{1,2}}(?:[:.]\d\d)?|{'|'.join(SMALL_NUMBER_WORDS[:12])})(?:\s?[ap]\.?m\.?)?"
+_TO_HOUR = r"(?:\s?[-–—]\s?|\s(?:to|until|till|and)\s)"
+_HOUR_BEFORE = re.compile(
+    r"\b(?:(?:at|until|till|by)\s"
+    rf"|(?:from|between|opens?|{_WEEKDAY}[.,:]?)\s(?:{_SPOKEN_HOUR}{_TO_HOUR})?)$",
+    re.IGNORECASE,
+)
+_HOUR_BEHIND = re.compile(
+    rf"(?:{_TO_HOUR}{_SPOKEN_HOUR})?\s?"
+    rf"(?:$|[;)\n]|[.,:](?!\d)|(?:on|every|each|daily|in\sthe|and(?!\s\d)|{_WEEKDAY}|week(?:day|end)s?)\b)",
+    re.IGNORECASE,
+)
+_DOTTED_BEFORE = re.compile(rf"(?:^|[^$€£¥\d.,])\b\d{{1,2}}\.\d\d{_TO_HOUR}$", re.IGNORECASE)
+_DOTTED_BEHIND = re.compile(rf"{_TO_HOUR}\d{{1,2}}\.\d\d(?!\d|[.,]\d)", re.IGNORECASE)
+_NO_CLOCK_BEHIND = re.compile(
+    rf"[%‰°$€£¥₹/×*+=]|\s?(?:(?:{_MONEY_NAME}|{CURRENCY_CODE}|per(?:\s?cent)?|times|x|points?|out|{ANY_SCALE})\b|{_TIME_UNIT})"
+    rf"|{_ANY_UNIT}|\s(?!{_WEEKDAY}\b)(?:{_THINGS})(?<!ss)\b",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    r"(?P<hour>\d\d?)(?:(?P<minute>\d\d)\s?h(?:ou)?rs?\b|\.(?P<dotted>\d\d)|\s?h(?P<behind_h>\d\d)?)?(?!\w|[.,]\d)",
+    re.IGNORECASE,
+)
+
+
+def _hour(number: Number, text: str) -> Iterator[Reading]:
+    """The hour that it may be, by the words around it: "from 9 to 7", "at 14.00 (English)", "10.00-18.00".
+
+    A bare one has nothing behind it that it may count; one with minutes or "h" only must be no price or measure.
+    """
+    start, end = max(number.start - _LONGEST_HOUR_BEFORE, 0), number.end
+    clock = _CLOCK.match(text, number.start) if number.digits else None
+    if number.scale or (clock is None and text[number.start : end].lower() not in SMALL_NUMBER_WORDS):
+        return
+    hour = int(clock["hour"]) if clock else int(number.amounts[0])
+    minute = sum(int(minute) for minute in clock.groups()[1:] if minute) if clock else 0
+    if clock and clock.end() > clock.end("hour"):
+        may_be = not _NO_CLOCK_BEHIND.match(text, clock.end())
+    else:
+        may_be = _HOUR_BEHIND.match(text, end) is not None
+    if may_be and 0 < hour <= _LAST_HOUR and minute < 60:
+        is_range = (
+            clock
+            and clock["dotted"]
+            and (_DOTTED_BEHIND.match(text, end) or _DOTTED_BEFORE.search(text, start, number.start))
+        )
+        if is_range or _HOUR_BEFORE.search(text, start, number.start):
+            yield from _perhaps_at(hour, minute)
 
 
 def conversions_in(numbers: Iterable[Number], text: str) -> Iterator[tuple[Number, Number]]:
@@ -516,17 +547,6 @@ def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
         hour = hour if side == "past" else (hour - 1 or 12)
         yield Kind.OTHER_AMOUNT, Decimal(hour) + Decimal(minutes) / 100
         yield from _perhaps_at(hour, minutes)
-
-
-@_phrase(
-    ".0|.1|.2|.3|.4|.5",
-    r"\b(?:at|from|until|till|by)\s(\d{1,2})\.(\d{2})"
-    r"(?=\s?(?:$|[;)\n]|[.,](?!\d)|(?:on|and|to|until|till|every|daily|h)\b))",
-)
-def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
-    hour, minute = map(int, match.groups())
-    if hour < 24 and minute < 60:
-        yield from _perhaps_at(hour, minute)
 
 
 @_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")

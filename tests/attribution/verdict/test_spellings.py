@@ -54,6 +54,7 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
         ("It is open from 9 to 7.", "It is open from 9:00 to 19:00.", {"7": "19:00"}),
         ("It is open from 9 to 7.", "It has 9 to 7 rooms, and is open from 10:00 to 18:00.", {}),
         ("Doors open at nine.", "Doors open at 21:00.", {"nine": "21:00"}),
+        ("Doors open at 9 pm.", "Doors open at 21.00 (all days).", {"9": "21.00"}),
         ("They grew from 5 to 7 percent.", "They sell it from 17:00 to 19:00.", {}),
         ("It is open on weekdays.", "It is open Mon-Fri.", {"weekdays": ""}),
         ("It is shut on weekends.", "It is shut on Saturdays and Sundays.", {"weekends": ""}),
