@@ -106,8 +106,8 @@ MONTHS |= {name[:3]: index for name, index in MONTHS.items()} | {"sept": 9}
 
 SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "mln": 10**6, "b": 10**9, "bn": 10**9, "bln": 10**9, "tn": 10**12}
-_ALL_SCALES = SCALES | _SHORT_SCALES
-LONG_SCALES = {name: size for name, size in _ALL_SCALES.items() if name not in ("k", "m", "b")}
+ALL_SCALES = SCALES | _SHORT_SCALES
+LONG_SCALES = {name: size for name, size in ALL_SCALES.items() if name not in ("k", "m", "b")}
 """What "million", "bn" and the like behind a number multiply it by, without the single letters."""
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -151,7 +151,7 @@ _UNIT = (
     rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{UNIT_SIGN}|{CURRENCY_CODE})(?!\w))"
 )
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
-ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
+ANY_SCALE = r"(?:" + "|".join(ALL_SCALES) + r")\b"
 
 DATE = re.compile(
     rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}}|{_SHORT_YEAR})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
@@ -243,7 +243,7 @@ def numbers_in(text: str) -> list[Number]:
     for match in NUMBER.finditer(text):
         scale = (match["scale"] or "").lower()
         written = _read_digits(match["digits"])
-        scaled = tuple(amount * _ALL_SCALES[scale] for amount in written) if scale else ()
+        scaled = tuple(amount * ALL_SCALES[scale] for amount in written) if scale else ()
         is_sure = scale in LONG_SCALES or (
             scale and MONEY_BEFORE.search(text, max(match.start() - 4, 0), match.start())
         )

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
+    ALL_SCALES,
     ANY_SCALE,
     CURRENCY_CODE,
     HALF_DAY,
@@ -103,6 +104,7 @@ _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity]:
     """What the numbers of a text may say with what stands behind them."""
     measured = {measure.number.start: measure for group in measures_in(numbers, text) for measure in group}
+    scales = _scales_of_tables(text)
     for number in numbers:
         readings: set[Reading] = {(Kind.AMOUNT, amount) for amount in number.amounts}
         if number.is_decade or text[number.end : number.end + 1] not in _NOTHING_BEHIND:
@@ -122,7 +124,27 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
         elif text[number.start - 1 : number.start] in _BEFORE_HOUR and len(number.digits) < _LONGEST_HOUR:
             readings = readings.union(_hour(number, text))
+        if scales and not number.scale and not number.is_decade:
+            readings = readings.union((Kind.AMOUNT, amount * scale) for amount in number.amounts for scale in scales)
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
+
+
+_SCALE_OF_TABLE = re.compile(
+    rf"(?:(?<![\d.,])(?<!\d\s)(?:{CURRENCY_CODE}|[$€£])\s?(?P<scale>['’]?000|thousands?|millions?|billions?|mn?|mln|bn|k)"
+    rf"|\bin\s(?:(?:{CURRENCY_CODE}|[$€£])\s?)?(?P<many>thousand|million|billion)s?(?:\sof\s[a-z\s]{{3,16}})?)"
+    r"\s?(?=[|).,:;\]\n]|$)",
+    re.IGNORECASE,
+)
+_TABLE_HINTS = ("|", "thousands", "millions", "billions")
+
+
+def _scales_of_tables(text: str) -> frozenset[int]:
+    """What its bare numbers may have to be multiplied by: "| NOK m |", "Figures in thousands of euros"."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _TABLE_HINTS):
+        return frozenset()
+    names = (match["scale"] or match["many"] for match in _SCALE_OF_TABLE.finditer(text))
+    return frozenset(ALL_SCALES.get(name.lower().strip("'’").removesuffix("s"), 1000) for name in names)
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
@@ -581,14 +603,17 @@ def _fold(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase(
     "%|percent|per cent",
-    r"\b(?:(?P<up>ris\w+|rose|gr[eo]w\w*|increas\w+|climb\w*|up)|f[ae]ll\w*|drop\w*|declin\w+|decreas\w+|reduc\w+|cut\w*|down)"
-    r"\s(?:by\s)?(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
+    r"(?:\b(?:(?P<up>ris\w+|rose|gr[eo]w\w*|increas\w+|climb\w*|up)|f[ae]ll\w*|drop\w*|declin\w+|decreas\w+|reduc\w+"
+    r"|cut\w*|shr[aiu]nk\w*|down)\s(?:by\s)?|(?<![\w.,%°)+–-])(?:(?P<plus>\+)|[-−–]))"
+    r"(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
     core=r"\d\s?(?:%|per)",
 )
 def _changed_by(match: re.Match[str]) -> Iterator[Reading]:
-    """What grows by 100% is twice as much."""
+    """What grows by 100% is twice as much; a table has the sign of a change."""
     share = Decimal(match["share"]) / 100
-    yield Kind.FOLD, 1 + share if match["up"] else 1 - share
+    sign = 1 if match["up"] or match["plus"] else -1
+    yield Kind.FOLD, 1 + sign * share
+    yield f"{CHANGE}{share.normalize():f}", Decimal(sign)
 
 
 @_phrase(
@@ -605,8 +630,8 @@ def _all_day(_: re.Match[str]) -> Iterator[Reading]:
     yield Kind.HOURS_A_DAY, Decimal(24)
 
 
-RATE = "rate of "
-"""What the kind of a rate begins with; the amount follows."""
+CHANGE, RATE = "change by ", "rate of "
+"""What the kinds of a change and of a rate begin with; the amount follows."""
 _QUARTERS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
 _A_WEEK: dict[str, float] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "wk": 1, "fortnight": 0.5}
 _A_YEAR: dict[str, float] = {"month": 12, "mo": 12, "quarter": 4, "semi-annual": 2, "year": 1, "yr": 1, "annual": 1}

@@ -43,6 +43,7 @@ from attribeam.attribution.answers.plain_text import (
     plain_text,
 )
 from attribeam.attribution.answers.quantities import (
+    CHANGE,
     PARTS,
     PERCENT_BEHIND,
     RATE,
@@ -75,7 +76,8 @@ class AnswerValue:
     people count what a passage only names, so such a number is a value only where a passage counts the same.
     ``is_time`` is set for a date, a month, a century or a time of day. What the answer works out of ``terms`` is also
     repeated where passages repeat all of these. Of a full date ``dates`` has the day, month and year: it is
-    compared as a whole where a passage has its day and month, and always with a year.
+    compared as a whole where a passage has its day and month, and always with a year. A change by a percentage must go
+    in the direction that a passage has for it.
     """
 
     chars: CharRange
@@ -102,6 +104,9 @@ class AnswerValue:
             alike = {date for date in passage.dates if any(date[:2] == own[:2] for own in self.dates)}
             if alike and all(year for _, _, year in alike):
                 return frozenset() if alike.isdisjoint(self.dates) else frozenset({0})
+        for kind, sign, _ in self.parts[0] if len(self.parts) == 1 else ():
+            if kind.startswith(CHANGE) and passage.sizes(kind) and sign not in passage.sizes(kind):
+                return frozenset()
         return frozenset({0}) if all(map(passage.repeats, self.parts)) else frozenset()
 
     def is_repeated_by(self, parts: frozenset[int]) -> bool:
