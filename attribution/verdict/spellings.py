@@ -134,6 +134,11 @@ class _Written:
         """Whether it is a number that may be an hour, as in "from 9 to 7"."""
         return {Kind.AMOUNT, Kind.PERHAPS_MINUTE} <= {kind for kind, _ in self.readings}
 
+    def amounts_to(self, parts: Iterable[Collection[Range]]) -> bool:
+        """Whether it is an amount in one of the ranges, as rounded as it may be."""
+        ranges = [(least, most) for part in parts for kind, least, most in part if kind == Kind.AMOUNT]
+        return any(least <= size <= most for size in self.amounts for least, most in ranges)
+
     @property
     def amounts(self) -> set[Decimal]:
         """What it amounts to as it is written, in its own unit; nothing for a fraction."""
@@ -460,7 +465,7 @@ class _Spellings:
             same = own.is_of_unit(value)
             if own.is_of_other_unit(value) or (same and not value.says(_measures(parts, own.units & value.units))):
                 rival = max(rival, alike)
-            elif (same, alike) > best[:2] and (same or own.amounts & value.amounts):
+            elif (same, alike) > best[:2] and (same or value.amounts_to(parts)):
                 best = same, alike, value, text
         same, alike, nearest, text = best
         if rival > max(alike, as_written) and not same:
