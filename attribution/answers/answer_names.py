@@ -20,6 +20,7 @@ from typing import TypeAlias
 from attribeam.attribution.answers.markup import range_overlapping
 from attribeam.attribution.answers.parsed_answer import BEFORE_NUMBERS, ParsedAnswer, base_label, sentence_of_word
 from attribeam.attribution.answers.plain_text import (
+    DATE,
     DOTTED_DATE,
     FULL_STOP_AFTER_LETTER,
     FUNCTION_WORDS,
@@ -34,11 +35,12 @@ from attribeam.attribution.answers.plain_text import (
     Reading,
     clock_times_in,
     comparable_words,
+    date_fields,
     numbers_in,
     plain_text,
     remembered,
 )
-from attribeam.attribution.answers.quantities import PERCENT_BEHIND, comparable, number_quantities, phrases_in
+from attribeam.attribution.answers.quantities import PERCENT_BEHIND, RATE, comparable, number_quantities, phrases_in
 from attribeam.schemas import CharRange, Passage
 
 Phrase = tuple[str, ...]
@@ -498,6 +500,12 @@ class PassageContent:
         return differences
 
     @cached_property
+    def dates(self) -> frozenset[tuple[int, int, int]]:
+        """The day, month and year of each date; the year of one without is 0."""
+        dates = (fields for match in DATE.finditer(self.plain) for fields in date_fields(match.group()))
+        return frozenset(fields for fields in dates if fields[0])
+
+    @cached_property
     def _dates(self) -> dict[str, frozenset[Decimal]]:
         """The months and the times of day."""
         text, words = self.plain, self.words
@@ -516,12 +524,13 @@ class PassageContent:
 
     @cached_property
     def counted_nouns(self) -> frozenset[str]:
-        """What its numbers count, as ``noun_behind`` has it, and ``SHARED`` if it says how large a share is."""
+        """What its numbers count, as ``noun_behind`` has it, its kinds of rates, and ``SHARED`` if it has a share."""
         nouns = {noun_behind(self.plain, number.end) for number in self._numbers}
         has_share = self.sizes(Kind.SHARE) or any(
             PERCENT_BEHIND.match(self.plain, number.end) for number in self._numbers
         )
-        return frozenset(nouns | {SHARED} if has_share else nouns)
+        rates = {kind for kind in self._readings if kind.startswith(RATE)}
+        return frozenset(nouns | rates | {SHARED} if has_share else nouns | rates)
 
     @cached_property
     def days(self) -> frozenset[str]:

@@ -106,8 +106,8 @@ MONTHS |= {name[:3]: index for name, index in MONTHS.items()} | {"sept": 9}
 
 SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _SHORT_SCALES = {"k": 10**3, "m": 10**6, "mn": 10**6, "mln": 10**6, "b": 10**9, "bn": 10**9, "bln": 10**9, "tn": 10**12}
-_ALL_SCALES = SCALES | _SHORT_SCALES
-LONG_SCALES = {name: size for name, size in _ALL_SCALES.items() if name not in ("k", "m", "b")}
+ALL_SCALES = SCALES | _SHORT_SCALES
+LONG_SCALES = {name: size for name, size in ALL_SCALES.items() if name not in ("k", "m", "b")}
 """What "million", "bn" and the like behind a number multiply it by, without the single letters."""
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -132,6 +132,9 @@ _SHORT_MONTHS = ("sept", *(name[:3] for name in _MONTH_NAMES if name != "may"))
 _MONTH = rf"(?:(?:{'|'.join(_MONTH_NAMES)})\b|(?:{'|'.join(_SHORT_MONTHS)})\b(?:\.(?=,?\s+\d))?)"
 """A full stop belongs to a short form that more of the date follows; else it ends a sentence."""
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_SHORT_YEAR = r"(?:\s+['’]\d\d|\s+\d\d(?=\s?(?:$|[;)|\n]|[.,:](?!\d))))"
+"""Two digits with an apostrophe, or with nothing behind them that they may count."""
+OLDEST_SHORT_YEAR = 70
 CURRENCY_CODE = (
     r"(?:AED|ARS|AUD|BRL|CAD|CHF|CLP|CNY|COP|CZK|DKK|EGP|EUR|GBP|HKD|HUF|IDR|ILS|INR|ISK|JPY|KES|KRW|MXN|MYR|NGN|NOK|NZD"
     r"|PHP|PKR|PLN|RMB|RON|RUB|SAR|SEK|SGD|THB|TRY|TWD|UAH|USD|VND|ZAR)"
@@ -148,10 +151,10 @@ _UNIT = (
     rf"|hectares?|acres?|people|inhabitants)\b|(?-i:{UNIT_SIGN}|{CURRENCY_CODE})(?!\w))"
 )
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*"
-ANY_SCALE = r"(?:" + "|".join(_ALL_SCALES) + r")\b"
+ANY_SCALE = r"(?:" + "|".join(ALL_SCALES) + r")\b"
 
 DATE = re.compile(
-    rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
+    rf"(?<!\w)(?:{_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+\d{{4}}|{_SHORT_YEAR})?|{_MONTH}\s+{_DAY}(?:,?\s+\d{{4}})?|{_MONTH},?\s+\d{{4}}"
     r"|\d{4}-\d{2}-\d{2}|(?<!/)\d{1,2}/\d{1,2}/(?:19|20)\d\d(?!/)|(?<!\d\.)(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.[12]\d{3}(?!\.?\d))(?!\w(?<!T(?=\d\d:\d\d)))",
     re.IGNORECASE,
 )
@@ -178,6 +181,26 @@ ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 DOTTED_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4})(?!\.?\d)")
 SLASHED_DATE = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(?:19|20)\d\d(?![\d/])")
 """Day and month in either order."""
+
+
+def date_fields(date: str) -> list[tuple[int, int, int]]:
+    """The day, month and year of a match of ``DATE``, 0 for what it lacks; two of a slashed one, in either order."""
+    plain = plain_text(date).lower()
+    if slashed := SLASHED_DATE.fullmatch(plain):
+        first, second = map(int, slashed.groups())
+        return [(first, second, int(plain[-4:])), (second, first, int(plain[-4:]))]
+    if figures := ISO_DATE.fullmatch(plain):
+        return [(int(figures[3]), int(figures[2]), int(figures[1]))]
+    if figures := DOTTED_DATE.fullmatch(plain):
+        return [(int(figures[1]), int(figures[2]), int(figures[3]))]
+    month = next((MONTHS[word] for word in re.findall(r"[a-z]+", plain) if word in MONTHS), 0)
+    *day, last = re.findall(r"\d+", plain)
+    is_year = len(last) == 4 or bool(day)
+    century = 0 if len(last) == 4 else 1900 if int(last) >= OLDEST_SHORT_YEAR else 2000
+    year = century + int(last) if is_year else 0
+    return [(int((*day, "0" if is_year else last)[0]), month, year)]
+
+
 VERSION = re.compile(r"(?<![\d.,])\d+(?:\.\d+){2,}(?![\d]|[.,]\d)")
 GROUPED_NUMBER = re.compile(r"\d{1,3}(?:\.\d{3})+")
 UNIT_BESIDE_NUMBER = re.compile(
@@ -220,14 +243,30 @@ def numbers_in(text: str) -> list[Number]:
     for match in NUMBER.finditer(text):
         scale = (match["scale"] or "").lower()
         written = _read_digits(match["digits"])
-        scaled = tuple(amount * _ALL_SCALES[scale] for amount in written) if scale else ()
+        scaled = tuple(amount * ALL_SCALES[scale] for amount in written) if scale else ()
         is_sure = scale in LONG_SCALES or (
             scale and MONEY_BEFORE.search(text, max(match.start() - 4, 0), match.start())
         )
         amounts = scaled if is_sure else written + scaled
-        is_decade = match["decade"] is not None
-        numbers.append(Number(*match.span(), amounts, match["digits"], match.end("digits"), scale, is_decade))
+        is_decade = match["decade"] is not None and _may_be_decade(match)
+        end = match.end() if is_decade else match.start("decade") if match["decade"] else match.end()
+        numbers.append(Number(match.start(), end, amounts, match["digits"], match.end("digits"), scale, is_decade))
     return sorted(numbers, key=lambda number: number.start)
+
+
+_BEFORE_DECADE = re.compile(
+    r"(?:\b(?:the|his|her|their|its|my|our|your|early|mid|late|low|high|lower|upper|in|and|to|or)[\s-]|['’])['’]?$",
+    re.IGNORECASE,
+)
+
+
+def _may_be_decade(match: re.Match[str]) -> bool:
+    """Whether the "s" behind digits makes them a decade or many, as in "1990s" and "her 30s"; else it is seconds."""
+    digits = match["digits"]
+    is_round = len(digits) == 2 and digits[1] == "0"
+    return (len(digits) > 2 and digits.isdecimal()) or (
+        is_round and _BEFORE_DECADE.search(match.string, max(match.start() - 8, 0), match.start()) is not None
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -314,6 +353,9 @@ class Kind(StrEnum):
     TIMES_A_WEEK = "times a week"
     TIMES_A_YEAR = "times a year"
     """How often; what is counted by days or weeks and by months or years never meets."""
+    OFTEN = "how often"
+    """How many times a year, as it is said of what happens, and not of a price."""
+    QUARTER = "quarter of a year"
     FOLD = "fold"
 
 

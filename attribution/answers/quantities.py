@@ -14,11 +14,14 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
+    ALL_SCALES,
     ANY_SCALE,
+    CURRENCY_CODE,
     HALF_DAY,
     LONG_SCALES,
     MONEY_BEFORE,
     NUMBER_WORDS,
+    OLDEST_SHORT_YEAR,
     SCALE_WORD,
     SMALL_NUMBER_WORDS,
     Kind,
@@ -36,7 +39,7 @@ _SECONDS: dict[str, Decimal | int] = {
 _MONTHS: dict[str, Decimal | int] = {
     "month": 1, "year": 12, "yr": 12, "decade": 120, "centurie": 1200, "century": 1200,
 }  # fmt: skip
-_TIME_UNIT = r"(?:(?-i:ms)|(?:" + "|".join(_SECONDS | _MONTHS) + r")s?)\b"
+_TIME_UNIT = r"(?:(?-i:ms|s)|(?:" + "|".join(_SECONDS | _MONTHS) + r")s?)\b"
 TIME_UNIT_BEHIND = re.compile(rf"[\s-]?({_TIME_UNIT})", re.IGNORECASE)
 _TIME_UNIT_OF_RANGE = re.compile(
     rf"\s?(?:[-–—]|to|or)\s?(?:\d{{1,3}}|{'|'.join(SMALL_NUMBER_WORDS)})[\s-]?({_TIME_UNIT})", re.IGNORECASE
@@ -52,7 +55,7 @@ _IN_OTHER_UNITS: list[tuple[Reading, Reading]] = [
 
 
 def _duration(amount: Decimal, unit: str) -> Reading:
-    name = "millisecond" if unit == "ms" else unit.lower().removesuffix("s")
+    name = {"ms": "millisecond", "s": "second"}.get(unit) or unit.lower().removesuffix("s")
     return (Kind.SECONDS, amount * _SECONDS[name]) if name in _SECONDS else (Kind.MONTHS, amount * _MONTHS[name])
 
 
@@ -64,11 +67,13 @@ def in_other_units(durations: Iterable[Reading]) -> Iterator[Reading]:
         yield from (days for days, months in _IN_OTHER_UNITS if months == duration)
 
 
-_MONEY = r"euros?|dollars?|pounds?|bucks|yen|francs?|(?-i:[A-Z]{3})"
+_MONEY_NAME = r"(?:euros?|dollars?|pounds?|bucks|yen|francs?)"
+_MONEY = rf"{_MONEY_NAME}|(?-i:[A-Z]{{3}})"
 _MONEY_BEHIND = re.compile(rf"\s?({_MONEY})\b", re.IGNORECASE)
 _THINGS = r"people|men|women|children|(?!(?:across|towards|upwards|downwards|plus|versus|less)\b)[a-z]{3,}s"
 _COUNTED_BEHIND = re.compile(rf"[\s-](?!(?:\w+[\s-]){{0,2}}{_TIME_UNIT})(?:{_THINGS})(?<!ss)\b", re.IGNORECASE)
-_HUNDREDTHS_BEHIND = re.compile(r"\s?(?:¢|cents?\b|pence\b|(?P<percent>basis[\s-]points?\b|bps?\b))", re.IGNORECASE)
+_CENTS_BEHIND = re.compile(r"(?<!\d{3})(?<=\d)p\b(?!\.\s?m)|\s?(?:¢|cents?\b|pence\b)", re.IGNORECASE)
+_HUNDREDTHS_BEHIND = re.compile(rf"{_CENTS_BEHIND.pattern}|\s?(?P<percent>basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
 _PENCE_BEHIND = re.compile(r"\s?p\b(?!\.\s?m)")
 _FEWEST_NO_PENCE = 100
 _SCALE_OF_RANGE = re.compile(
@@ -100,10 +105,13 @@ _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity]:
     """What the numbers of a text may say with what stands behind them."""
     measured = {measure.number.start: measure for group in measures_in(numbers, text) for measure in group}
+    scales = _scales_of_tables(text)
     for number in numbers:
         readings: set[Reading] = {(Kind.AMOUNT, amount) for amount in number.amounts}
         if number.is_decade or text[number.end : number.end + 1] not in _NOTHING_BEHIND:
-            readings = {*_plain_readings(number, text), *_conventional_readings(number, text)}
+            is_in_cents = number.digits and _CENTS_BEHIND.match(text, number.end)
+            plain = () if is_in_cents else _plain_readings(number, text)
+            readings = {*plain, *_conventional_readings(number, text)}
         if number.start in measured:
             measure = measured[number.start]
             own = {(Kind.AMOUNT_OF_MEASURE if kind in _BARE else kind, size) for kind, size in readings}
@@ -115,33 +123,29 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             below = {(kind, -size) for kind, size in readings}
             is_sure = number.start in measured and measured[number.start].dimension in _TEMPERATURES
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
-        elif text[number.start - 1 : number.start] == " " and _may_be_hour(number, text):
-            readings |= {time for amount in number.amounts for time in _clock_times(int(amount), 0)}
+        elif text[number.start - 1 : number.start] in _BEFORE_HOUR and len(number.digits) < _LONGEST_HOUR:
+            readings = readings.union(_hour(number, text))
+        if scales and not number.scale and not number.is_decade:
+            readings = readings.union((Kind.AMOUNT, amount * scale) for amount in number.amounts for scale in scales)
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
 
-_HOUR = rf"(?:\d{{1,2}}|{'|'.join(SMALL_NUMBER_WORDS[:12])})"
-_HOUR_BEFORE = re.compile(
-    rf"\b(?:at|until|till|(?:from|between|opens?)(?:\s{_HOUR}(?::\d\d)?(?:\s?[ap]\.?m\.?)?\s(?:to|and))?)\s$",
+_SCALE_OF_TABLE = re.compile(
+    rf"(?:(?<![\d.,])(?<!\d\s)(?:{CURRENCY_CODE}|[$€£])\s?(?P<scale>['’]?000|thousands?|millions?|billions?|mn?|mln|bn|k)"
+    rf"|\bin\s(?:(?:{CURRENCY_CODE}|[$€£])\s?)?(?P<many>thousand|million|billion)s?(?:\sof\s[a-z\s]{{3,16}})?)"
+    r"\s?(?=[|).,:;\]\n]|$)",
     re.IGNORECASE,
 )
-_HOUR_BEHIND = re.compile(
-    rf"(?:\s(?:to|until|till|and)\s{_HOUR}(?::\d\d)?)?\s?(?:$|[;)\n]|[.,:](?!\d)|(?:on|every|each|daily|in\sthe"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|week(?:day|end)s?)\b)",
-    re.IGNORECASE,
-)
-_LONGEST_HOUR_BEFORE = 32
+_TABLE_HINTS = ("|", "thousands", "millions", "billions")
 
 
-def _may_be_hour(number: Number, text: str) -> bool:
-    """Whether it may be an hour, as in "from 9 to 7"; where a noun stands behind a number, it counts something."""
-    is_hour = all(0 < amount <= _LAST_HOUR and amount == int(amount) for amount in number.amounts)
-    start = max(number.start - _LONGEST_HOUR_BEFORE, 0)
-    return (
-        is_hour
-        and _HOUR_BEHIND.match(text, number.end) is not None
-        and _HOUR_BEFORE.search(text, start, number.start) is not None
-    )
+def _scales_of_tables(text: str) -> frozenset[int]:
+    """What its bare numbers may have to be multiplied by: "| NOK m |", "Figures in thousands of euros"."""
+    lowered = text.lower()
+    if not any(hint in lowered for hint in _TABLE_HINTS):
+        return frozenset()
+    names = (match["scale"] or match["many"] for match in _SCALE_OF_TABLE.finditer(text))
+    return frozenset(ALL_SCALES.get(name.lower().strip("'’").removesuffix("s"), 1000) for name in names)
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:
@@ -207,8 +211,9 @@ _MEASURE_UNITS = {
         0.001=milligrams?|mg 1000000=tonnes?""",
     "volume": r"""3.785412=gallons?|gal 0.001=millilit(?:er|re)s?|ml 0.01=centilit(?:er|re)s?|cl 1=lit(?:er|re)s?|l
         0.236588=cups? 0.004929=teaspoons?|tsp 0.014787=tablespoons?|tbsp 0.473176=pints? 0.946353=quarts?""",
-    "area": r"""0.40468564=acres? 1=hectares?|ha 0.0001=m(?:\^?2|²)|square\smet(?:er|re)s?
-        100=km(?:\^?2|²)|square\skilomet(?:er|re)s? 258.9988=square\smiles? 0.0000092903=square\sfeet""",
+    "area": r"""0.40468564=acres? 1=hectares?|ha 0.0001=m(?:\^?2|²)|sq\.?\s?m|square\smet(?:er|re)s?
+        100=km(?:\^?2|²)|sq\.?\s?km|square\skilomet(?:er|re)s? 258.9988=sq\.?\s?mi|square\smiles?
+        0.0000092903=ft(?:\^?2|²)|sq\.?\s?ft|square\s(?:feet|foot)""",
     "data": r"1=megabytes?|(?-i:MB) 1000=gigabytes?|(?-i:GB) 1000000=terabytes?|(?-i:TB)",
     "data-rate": r"1=(?-i:[Mm]bps|Mbit/s|Mb/s) 1000=(?-i:[Gg]bps|Gbit/s|Gb/s)",
     "frequency": r"1=kHz|kilohertz 1000=MHz|megahertz 1000000=GHz|gigahertz",
@@ -277,6 +282,59 @@ def unit_at(text: str, position: int) -> tuple[int, str, Decimal] | None:
     return unit.end(), dimension, size
 
 
+_BEFORE_HOUR = frozenset(" -–—")
+_LONGEST_HOUR, _LONGEST_HOUR_BEFORE = 6, 32
+_WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)s?(?:[a-z]{0,5}days?)?"
+_SPOKEN_HOUR = rf"(?:\d{{1,2}}(?:[:.]\d\d)?|{'|'.join(SMALL_NUMBER_WORDS[:12])})(?:\s?[ap]\.?m\.?)?"
+_TO_HOUR = r"(?:\s?[-–—]\s?|\s(?:to|until|till|and)\s)"
+_HOUR_BEFORE = re.compile(
+    r"\b(?:(?:at|until|till|by)\s"
+    rf"|(?:from|between|opens?|{_WEEKDAY}[.,:]?)\s(?:{_SPOKEN_HOUR}{_TO_HOUR})?)$",
+    re.IGNORECASE,
+)
+_HOUR_BEHIND = re.compile(
+    rf"(?:{_TO_HOUR}{_SPOKEN_HOUR})?\s?"
+    rf"(?:$|[;)\n]|[.,:](?!\d)|(?:on|every|each|daily|in\sthe|and(?!\s\d)|{_WEEKDAY}|week(?:day|end)s?)\b)",
+    re.IGNORECASE,
+)
+_DOTTED_BEFORE = re.compile(rf"(?:^|[^$€£¥\d.,])\b\d{{1,2}}\.\d\d{_TO_HOUR}$", re.IGNORECASE)
+_DOTTED_BEHIND = re.compile(rf"{_TO_HOUR}\d{{1,2}}\.\d\d(?!\d|[.,]\d)", re.IGNORECASE)
+_NO_CLOCK_BEHIND = re.compile(
+    rf"[%‰°$€£¥₹/×*+=]|\s?(?:(?:{_MONEY_NAME}|{CURRENCY_CODE}|per(?:\s?cent)?|times|x|points?|out|{ANY_SCALE})\b|{_TIME_UNIT})"
+    rf"|{_ANY_UNIT}|\s(?!{_WEEKDAY}\b)(?:{_THINGS})(?<!ss)\b",
+    re.IGNORECASE,
+)
+_CLOCK = re.compile(
+    r"(?P<hour>\d\d?)(?:(?P<minute>\d\d)\s?h(?:ou)?rs?\b|\.(?P<dotted>\d\d)|\s?h(?P<behind_h>\d\d)?)?(?!\w|[.,]\d)",
+    re.IGNORECASE,
+)
+
+
+def _hour(number: Number, text: str) -> Iterator[Reading]:
+    """The hour that it may be, by the words around it: "from 9 to 7", "at 14.00 (English)", "10.00-18.00".
+
+    A bare one has nothing behind it that it may count; one with minutes or "h" only must be no price or measure.
+    """
+    start, end = max(number.start - _LONGEST_HOUR_BEFORE, 0), number.end
+    clock = _CLOCK.match(text, number.start) if number.digits else None
+    if number.scale or (clock is None and text[number.start : end].lower() not in SMALL_NUMBER_WORDS):
+        return
+    hour = int(clock["hour"]) if clock else int(number.amounts[0])
+    minute = sum(int(minute) for minute in clock.groups()[1:] if minute) if clock else 0
+    if clock and clock.end() > clock.end("hour"):
+        may_be = not _NO_CLOCK_BEHIND.match(text, clock.end())
+    else:
+        may_be = _HOUR_BEHIND.match(text, end) is not None
+    if may_be and 0 < hour <= _LAST_HOUR and minute < 60:
+        is_range = (
+            clock
+            and clock["dotted"]
+            and (_DOTTED_BEHIND.match(text, end) or _DOTTED_BEFORE.search(text, start, number.start))
+        )
+        if is_range or _HOUR_BEFORE.search(text, start, number.start):
+            yield from _clock_times(hour, minute)
+
+
 def conversions_in(numbers: Iterable[Number], text: str) -> Iterator[tuple[Number, Number]]:
     """The numbers of measures that are given in two units, each with its conversion, ascending.
 
@@ -317,6 +375,7 @@ _FEW = rf"(?:\d{{1,3}}|an?|{'|'.join(SMALL_NUMBER_WORDS)})"
 _PART_NAMES = ("third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 PARTS = {"half": 2, "halve": 2, "quarter": 4} | {name: parts for parts, name in enumerate(_PART_NAMES, start=3)}
 _OF = r"(?:\sof)?[\s-](?:(?:an?|one)[\s-])?"
+OF_ONE = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)", re.IGNORECASE)
 _POINT_BEHIND = re.compile(r"(?:percentage[\s-]|per\s?cent(?:age)?\s?)?(?:point|per\s?cent)\b", re.IGNORECASE)
 PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent\b|percentage\s+points?\b)", re.IGNORECASE)
 _SHARED_BEHIND = re.compile(rf"\sof\s(?:{_DETERMINER}(?!{_TIME_UNIT}|time\b|way\b)(?-i:[a-z])|them\b)", re.IGNORECASE)
@@ -329,10 +388,14 @@ _LONGEST_BEFORE = 24
 _AND_BEFORE = re.compile(r"\band\s$", re.IGNORECASE)
 _SIGNS = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.33", "⅔": "0.67"}
 _UNTOLD = {"few", "several", "many", "some", "couple"}
-_LAST_HOUR, _LAST_MONTH, _OLDEST_FISCAL_YEAR = 24, 12, 70
+_LAST_HOUR, _LAST_MONTH = 24, 12
 _FOLDS = {"halved": 0.5, "halving": 0.5, "twice": 2, "doubled": 2, "doubling": 2, "doubles": 2, "twofold": 2}
 _FOLDS |= {"thrice": 3, "tripled": 3, "tripling": 3, "triples": 3, "threefold": 3, "quadrupled": 4, "fourfold": 4}
 _FOLDS |= {"fivefold": 5, "tenfold": 10}
+_LONG_UNIT = (
+    r"(?:(?:tea|table)spoon|cup|kilo(?:gram|met(?:er|re))?|gram|pound|ounce|tonne|lit(?:er|re)|gallon|pint|quart|mile"
+    r"|met(?:er|re)|yard|foot|inch|acre|hectare|(?:mega|giga|tera)byte)(?!\w|\s(?:per|an?)\s)"
+)
 _TIME_HINTS = "sec|min|hour|hr|day|week|fortnight|month|year|yr|decade|centur"
 
 _Read: TypeAlias = Callable[[re.Match[str]], Iterator[Reading]]
@@ -428,12 +491,13 @@ def _scale_and_a_half(match: re.Match[str]) -> Iterator[Reading]:
 
 
 @_phrase(
-    _TIME_HINTS,
-    rf"\b(?<!half\s)(?<!of\s)(?:an?|one)\s+({_TIME_UNIT})(?:\s+and\s+{_PART_WORDS})?",
-    core=rf"(?:a|an|one)\s+{_TIME_UNIT}",
+    f"{_TIME_HINTS}|spoon|cup|kilo|gram|pound|ounce|tonne|lit|gallon|pint|quart|mile|met|yard|foot|inch|acre|hect|byte",
+    rf"\b(?<!half\s)(?<!of\s)(?:an?|one)(?P<unit>\s+(?:{_TIME_UNIT}|{_LONG_UNIT}))(?:\s+and\s+{_PART_WORDS})?",
+    core=rf"(?:a|an|one)\s+(?:{_TIME_UNIT}|{_LONG_UNIT})",
 )
-def _single_duration(match: re.Match[str]) -> Iterator[Reading]:
-    yield _duration(1 + (_part_of(match[2]) if match[2] else Decimal(0)), match[1])
+def _one(match: re.Match[str]) -> Iterator[Reading]:
+    """One of a unit: "an hour and a half", "a kilogram"."""
+    yield from _sized(1 + (_part_of(match[2]) if match[2] else Decimal(0)), match.string, match.start("unit"))
 
 
 @_phrase(
@@ -486,13 +550,13 @@ def _decade_in_words(match: re.Match[str]) -> Iterator[Reading]:
 @_phrase("fy", r"\bFY\s?'?(?P<at>\d\d)(?!\d)")
 def _fiscal_year(match: re.Match[str]) -> Iterator[Reading]:
     year = int(match["at"])
-    yield Kind.OTHER_AMOUNT, Decimal((1900 if year >= _OLDEST_FISCAL_YEAR else 2000) + year)
+    yield Kind.OTHER_AMOUNT, Decimal((1900 if year >= OLDEST_SHORT_YEAR else 2000) + year)
 
 
 @_phrase(
     "/|⁄",
-    rf"(?<![\d/.,])(?:(\d{{1,2}})\s)?([1-9])\s?(?:⁄|/(?=\s?\d(?:\sof)?(?:\san?)?{_ANY_UNIT}))\s?([2-8])"
-    r"(?![\d/⁄]|[.,]\d)",
+    r"(?<![\d/.,])(?:(\d{1,2})\s)?([1-9])\s?"
+    rf"(?:⁄|/(?:(?<=\d\s\d/)|(?=\s?\d(?:\sof)?(?:\san?)?(?:{_ANY_UNIT}|[\s-]?{_TIME_UNIT}))))\s?([2-8])(?![\d/⁄]|[.,]\d)",
 )
 def _fraction(match: re.Match[str]) -> Iterator[Reading]:
     """A mixed number, exact if it has at most three digits behind the point, else with two."""
@@ -503,11 +567,25 @@ def _fraction(match: re.Match[str]) -> Iterator[Reading]:
         amount = short if short == exact else exact.quantize(Decimal("0.01"))
         is_in_percent = PERCENT_BEHIND.match(match.string, match.end())
         yield Kind.PERCENT if is_in_percent else Kind.OTHER_AMOUNT, amount
+        yield from _sized(exact, match.string, match.end())
 
 
-@_phrase("½|¼|¾|⅓|⅔", r"(?<![\d/.,])(\d{1,2})([½¼¾⅓⅔])")
+@_phrase("½|¼|¾|⅓|⅔", r"(?<![\d/.,])(?:(\d{1,2})\s?)?([½¼¾⅓⅔])")
 def _fraction_sign(match: re.Match[str]) -> Iterator[Reading]:
-    yield Kind.OTHER_AMOUNT, int(match[1]) + Decimal(_SIGNS[match[2]])
+    amount = int(match[1] or 0) + Decimal(_SIGNS[match[2]])
+    yield Kind.OTHER_AMOUNT, amount
+    yield from _sized(amount, match.string, match.end())
+
+
+def _sized(amount: Decimal, text: str, end: int) -> Iterator[Reading]:
+    """What an amount is in the unit that stands there, if one does: "½ tsp", "1/2 of an hour"."""
+    part = OF_ONE.match(text, end)
+    end = part.end() if part else end
+    time, unit = TIME_UNIT_BEHIND.match(text, end), unit_at(text, end)
+    if time:
+        yield _duration(amount, time[1])
+    elif unit:
+        yield unit[1], amount * unit[2]
 
 
 @_phrase("half past|quarter", r"\b(half|quarter)\s+(past|to)\s+(\w+)")
@@ -521,17 +599,6 @@ def _hour_in_words(match: re.Match[str]) -> Iterator[Reading]:
         yield from _clock_times(hour, minutes)
 
 
-@_phrase(
-    ".0|.1|.2|.3|.4|.5",
-    r"\b(?:at|from|until|till|by)\s(\d{1,2})\.(\d{2})"
-    r"(?=\s?(?:$|[;)\n]|[.,](?!\d)|(?:on|and|to|until|till|every|daily|h)\b))",
-)
-def _dotted_hour(match: re.Match[str]) -> Iterator[Reading]:
-    hour, minute = map(int, match.groups())
-    if hour < 24 and minute < 60:
-        yield from _clock_times(hour, minute)
-
-
 @_phrase("|".join(_FOLDS), rf"\b(?:{'|'.join(_FOLDS)})\b")
 def _fold(match: re.Match[str]) -> Iterator[Reading]:
     yield Kind.FOLD, Decimal(_FOLDS[match[0].lower()])
@@ -539,14 +606,17 @@ def _fold(match: re.Match[str]) -> Iterator[Reading]:
 
 @_phrase(
     "%|percent|per cent",
-    r"\b(?:(?P<up>ris\w+|rose|gr[eo]w\w*|increas\w+|climb\w*|up)|f[ae]ll\w*|drop\w*|declin\w+|decreas\w+|reduc\w+|cut\w*|down)"
-    r"\s(?:by\s)?(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
+    r"(?:\b(?:(?P<up>ris\w+|rose|gr[eo]w\w*|increas\w+|climb\w*|up)|f[ae]ll\w*|drop\w*|declin\w+|decreas\w+|reduc\w+"
+    r"|cut\w*|shr[aiu]nk\w*|down)\s(?:by\s)?|(?<![\w.,%°)+–-])(?:(?P<plus>\+)|[-−–]))"
+    r"(?P<share>\d+(?:\.\d+)?)\s?(?:%|per\s?cent\b)(?!\spoint)",
     core=r"\d\s?(?:%|per)",
 )
 def _changed_by(match: re.Match[str]) -> Iterator[Reading]:
-    """What grows by 100% is twice as much."""
+    """What grows by 100% is twice as much; a table has the sign of a change."""
     share = Decimal(match["share"]) / 100
-    yield Kind.FOLD, 1 + share if match["up"] else 1 - share
+    sign = 1 if match["up"] or match["plus"] else -1
+    yield Kind.FOLD, 1 + sign * share
+    yield f"{CHANGE}{share.normalize():f}", Decimal(sign)
 
 
 @_phrase(
@@ -563,26 +633,59 @@ def _all_day(_: re.Match[str]) -> Iterator[Reading]:
     yield Kind.HOURS_A_DAY, Decimal(24)
 
 
-_A_WEEK: dict[str, float] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "fortnight": 0.5}
-_A_YEAR: dict[str, float] = {"month": 12, "quarter": 4, "semi-annual": 2, "year": 1, "annual": 1, "annum": 1}
+CHANGE, RATE = "change by ", "rate of "
+"""What the kinds of a change and of a rate begin with; the amount follows."""
+_QUARTERS = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4}
+_A_WEEK: dict[str, float] = {"hour": 168, "day": 7, "dai": 7, "night": 7, "week": 1, "wk": 1, "fortnight": 0.5}
+_A_YEAR: dict[str, float] = {"month": 12, "mo": 12, "quarter": 4, "semi-annual": 2, "year": 1, "yr": 1, "annual": 1}
+_A_YEAR |= {"annum": 1}
 _PERIODS = "|".join(_A_WEEK | _A_YEAR)
-_EACH = r"(?P<each>every|each|per|an?)\s"
+_EACH = rf"(?:(?P<each>every|each|per|an?)\s(?:(?P<step>other|second|{_FEW})[\s-])?|(?<=\w)(?<!day)/\s?)"
+_RATE_BEFORE = re.compile(
+    rf"(?P<amount>\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join(SMALL_NUMBER_WORDS)}))(?:[\s-]?[^\W\d]{{1,12}})?\s?$",
+    re.IGNORECASE,
+)
+_LONGEST_RATE = 24
+_WEEKS_A_YEAR = 52
 
 
 @_phrase(
-    "ly|annual|every |each |per |once|twice|thrice|times|days",
+    "ly|annual|every |each |per |once|twice|thrice|times|days| a |/",
     rf"\b(?:(?P<count>once|twice|thrice|{_FEW}(?=\s?x\b|[\s-](?:times|days?)\b))(?:\s?x|[\s-](?:times|days?))?\s(?:in\s)?)?"
-    rf"(?:{_EACH}(?:(?P<step>other|second|{_FEW})[\s-])?(?=(?:{_PERIODS})s?\b))?(?P<period>{_PERIODS})(?:(?P<ly>ly|(?<=annual))|s)?\b",
-    core=rf"(?:{_PERIODS})(?:ly|(?<=annual))\b|(?:every|each|per|an?)\s(?:\w+[\s-])?(?:{_PERIODS})",
+    rf"(?:{_EACH}(?=(?:{_PERIODS})s?\b))?(?P<period>{_PERIODS})(?:(?P<ly>ly|(?<=annual))|s)?\b(?!\sof\san\b)",
+    core=rf"(?:{_PERIODS})(?:ly|(?<=annual))\b|(?:every|each|per|an?|/)\s?(?:\w+[\s-])?(?:{_PERIODS})",
 )
 def _frequency(match: re.Match[str]) -> Iterator[Reading]:
-    """So many times in so many periods: "every three months", "twice a week"; "a week" alone says how long."""
+    """So many times in so many periods: "every three months", "twice a week"; "a week" alone says how long.
+
+    Behind an amount, as in "$40 a month" and "$40/mo", it says of which amount it is the rate.
+    """
     count, each, step, period = ((match[name] or "").lower() for name in ("count", "each", "step", "period"))
-    if match["ly"] is not None or (each and (count or not each.startswith("a"))):
-        times = Decimal(_FOLDS[count]) if count in _FOLDS else _count_of(count) or Decimal(1)
-        periods = Decimal(2) if step == "other" else _count_of(step) or Decimal(1)
-        kind, size = (Kind.TIMES_A_WEEK, _A_WEEK[period]) if period in _A_WEEK else (Kind.TIMES_A_YEAR, _A_YEAR[period])
-        yield kind, times * Decimal(size) / periods
+    is_slash = match["each"] is None and "/" in match[0]
+    at = max(match.start() - _LONGEST_RATE, 0)
+    rate = None if count or step or not (each or is_slash) else _RATE_BEFORE.search(match.string, at, match.start())
+    if match["ly"] is None and not is_slash and not (each and (count or rate or not each.startswith("a"))):
+        return
+    times = Decimal(_FOLDS[count]) if count in _FOLDS else _count_of(count) or Decimal(1)
+    periods = Decimal(2) if step == "other" else _count_of(step) or Decimal(1)
+    is_weekly = period in _A_WEEK
+    size = times * Decimal(_A_WEEK[period] if is_weekly else _A_YEAR[period]) / periods
+    yield Kind.TIMES_A_WEEK if is_weekly else Kind.TIMES_A_YEAR, size
+    a_year = size * _WEEKS_A_YEAR if is_weekly else size
+    if rate and each != "every":
+        written = rate["amount"].replace(",", "")
+        amount = worded_amount(written) if written.isalpha() else Decimal(written)
+        yield f"{RATE}{amount.normalize():f}", a_year
+    elif (count or each == "every" or match["ly"]) and period != "hour":
+        yield Kind.OFTEN, a_year
+
+
+@_phrase(
+    "quarter|q1|q2|q3|q4|1q|2q|3q|4q", rf"\b(?:Q([1-4])\b|([1-4])Q(?![a-z])|({'|'.join(_QUARTERS)})[\s-]quarter\b)"
+)
+def _quarter(match: re.Match[str]) -> Iterator[Reading]:
+    written = match[1] or match[2]
+    yield Kind.QUARTER, Decimal(written or _QUARTERS[match[3].lower()])
 
 
 def _clock_times(hour: int, minute: int) -> Iterator[Reading]:

@@ -28,12 +28,9 @@ from attribeam.attribution.answers.markup import hide_markup, without_gaps
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, base_label
 from attribeam.attribution.answers.plain_text import (
     DATE,
-    DOTTED_DATE,
     GROUPED_NUMBER,
-    ISO_DATE,
     MONTHS,
     SCALES,
-    SLASHED_DATE,
     VERSION,
     Kind,
     Number,
@@ -41,12 +38,15 @@ from attribeam.attribution.answers.plain_text import (
     Reading,
     clock_times_in,
     comparable_words,
+    date_fields,
     numbers_in,
     plain_text,
 )
 from attribeam.attribution.answers.quantities import (
+    CHANGE,
     PARTS,
     PERCENT_BEHIND,
+    RATE,
     comparable,
     conversions_in,
     in_other_units,
@@ -75,7 +75,9 @@ class AnswerValue:
     parts count instead. ``counted`` is the word behind a small number in words, cut to its first letters, "" otherwise:
     people count what a passage only names, so such a number is a value only where a passage counts the same.
     ``is_time`` is set for a date, a month, a century or a time of day. What the answer works out of ``terms`` is also
-    repeated where passages repeat all of these.
+    repeated where passages repeat all of these. Of a full date ``dates`` has the day, month and year: it is
+    compared as a whole where a passage has its day and month, and always with a year. A change by a percentage must go
+    in the direction that a passage has for it.
     """
 
     chars: CharRange
@@ -84,6 +86,7 @@ class AnswerValue:
     counted: str = ""
     is_time: bool = False
     terms: tuple[AnswerValue, ...] = ()
+    dates: frozenset[tuple[int, int, int]] = frozenset()
 
     def parts_in(self, passage: PassageContent) -> frozenset[int]:
         """The value itself as part 0, and its terms from 1 on, where a passage repeats them."""
@@ -96,6 +99,13 @@ class AnswerValue:
             if not self.minutes.isdisjoint(times | passage.sizes(Kind.PERHAPS_MINUTE)):
                 return frozenset({0})
             if times:
+                return frozenset()
+        if self.dates:
+            alike = {date for date in passage.dates if any(date[:2] == own[:2] for own in self.dates)}
+            if alike and all(year for _, _, year in alike):
+                return frozenset() if alike.isdisjoint(self.dates) else frozenset({0})
+        for kind, sign, _ in self.parts[0] if len(self.parts) == 1 else ():
+            if kind.startswith(CHANGE) and passage.sizes(kind) and sign not in passage.sizes(kind):
                 return frozenset()
         return frozenset({0}) if all(map(passage.repeats, self.parts)) else frozenset()
 
@@ -130,6 +140,7 @@ def answer_values(parsed: ParsedAnswer, answer: str, text: str) -> tuple[AnswerV
     for value in chain(
         _dates_and_times(text) if digits else (), _numbers(digits, text), _phrases(phrases, text),
         _worded_numbers(parsed, words, text), _months(parsed, text),
+        _frequencies(phrases),
     ):  # fmt: skip
         start, end = value.chars.char_start, value.chars.char_end
         if not any(taken[start:end]):
@@ -195,35 +206,32 @@ def _exactly(kind: str, size: Decimal | int) -> frozenset[Range]:
     return frozenset({(kind, Decimal(size), Decimal(size))})
 
 
-def _whole_number(size: str) -> frozenset[Range]:
-    return _exactly(Kind.AMOUNT, int(size)) | _exactly(Kind.AMOUNT_OF_TIME, int(size))
+def _whole_number(size: int) -> frozenset[Range]:
+    return _exactly(Kind.AMOUNT, size) | _exactly(Kind.AMOUNT_OF_TIME, size)
 
 
 def _dates_and_times(text: str) -> Iterator[AnswerValue]:
     """Dates, versions, and times of day that have digits."""
     for match in DATE.finditer(text):
-        yield AnswerValue(CharRange(*match.span()), date_parts(match.group()), is_time=True)
+        dates = frozenset(fields for fields in date_fields(match.group()) if all(fields))
+        yield AnswerValue(CharRange(*match.span()), date_parts(match.group()), is_time=True, dates=dates)
     for match in VERSION.finditer(text):
         if not GROUPED_NUMBER.fullmatch(match.group()):
             yield AnswerValue(CharRange(*match.span()), (_exactly(*version(plain_text(match.group()))),))
     for time in clock_times_in(text):
         if digits := re.findall(r"\d+", text[time.start : time.end]):
-            numbers = tuple(_whole_number(number) for number in digits if int(number))
+            numbers = tuple(_whole_number(int(number)) for number in digits if int(number))
             minutes = frozenset(size for _, size in time.readings)
             yield AnswerValue(CharRange(time.start, time.end), numbers, minutes, is_time=True)
 
 
 def date_parts(date: str) -> tuple[frozenset[Range], ...]:
     """What a passage must hold to repeat a match of ``DATE``: its day and year, and its month."""
-    plain = plain_text(date).lower()
-    if slashed := SLASHED_DATE.fullmatch(plain):
-        either = (_whole_number(part) | _exactly(Kind.MONTH, int(part)) for part in slashed.groups())
-        return *either, _whole_number(plain[-4:])
-    figures = ISO_DATE.fullmatch(plain) or DOTTED_DATE.fullmatch(plain)
-    days_and_years = [figures[1], figures[3]] if figures else re.findall(r"\d+", plain)
-    words = [figures[2]] if figures else [word for word in re.findall(r"[a-z]+", plain) if word in MONTHS]
-    months = (_exactly(Kind.MONTH, MONTHS.get(word) or int(word)) for word in words)
-    return *map(_whole_number, days_and_years), *months
+    (day, month, year), *others = date_fields(date)
+    if others:
+        either = (_whole_number(part) | _exactly(Kind.MONTH, part) for part in (day, month))
+        return *either, _whole_number(year)
+    return *map(_whole_number, filter(None, (day, year))), _exactly(Kind.MONTH, month)
 
 
 def _months(parsed: ParsedAnswer, text: str) -> Iterator[AnswerValue]:
@@ -334,6 +342,15 @@ def _phrases(phrases: Iterable[Quantity], text: str) -> Iterator[AnswerValue]:
             yield AnswerValue(chars, (frozenset(ranges),) if is_value else (), counted=SHARED if shared else "")
 
 
+def _frequencies(phrases: Iterable[Quantity]) -> Iterator[AnswerValue]:
+    """How often something happens, and rates, as in "monthly" and "$40 a month", where a passage says that, too."""
+    for phrase in phrases:
+        told = next((kind for kind, _ in phrase.readings if kind is Kind.OFTEN or kind.startswith(RATE)), "")
+        if told:
+            ranges = {(kind, size, size) for kind, size in phrase.readings if told in (kind, Kind.OFTEN)}
+            yield AnswerValue(CharRange(phrase.start, phrase.end), (frozenset(ranges),), counted=told)
+
+
 def _worded_numbers(
     parsed: ParsedAnswer, numbers: Iterable[tuple[Number, Quantity]], text: str
 ) -> Iterator[AnswerValue]:
@@ -353,11 +370,12 @@ def _worded_numbers(
         counts = number.start in counting or Kind.PERHAPS_MINUTE in dict(quantity.readings)
         if counts and amount > 1 and not (is_untold and is_scale):
             value = _value(quantity, text, rounding(text, number.start, number.end, amount))
-            is_small = amount < _FEWEST_COUNTED_IN_WORDS and _DURATIONS.isdisjoint(dict(quantity.readings))
+            is_measured = not (_DURATIONS | {Kind.AMOUNT_OF_MEASURE}).isdisjoint(dict(quantity.readings))
+            is_small = amount < _FEWEST_COUNTED_IN_WORDS and not is_measured
             yield replace(value, counted=noun_behind(text, number.end)) if is_small else value
 
 
-_ABOUT = r"about|around|approximately|approx\.?|roughly|circa|some"
+_ABOUT = r"about|around|approximately|approx\.?|roughly|circa|ca?\.|some"
 _OVER = r"(?:slightly |a little )?more than|upwards? of|in excess of"
 _UNDER = r"nearly|almost|close to|not quite|(?:slightly |a little )?(?:less|fewer) than"
 _NO_LIMIT = r"(?<!\bno )(?<!\bnot )(?<!\bnever )(?<!n't )(?<!n’t )"
@@ -484,14 +502,20 @@ class ValueMatcher:
         return matcher
 
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:
-        """A small number that counts what no passage counts is no value."""
+        """A small number that counts what no passage counts is no value.
+
+        How often something happens is one only where passages say that of one thing.
+        """
         self.passages = passages
+        tells = any(isinstance(value, AnswerValue) and value.counted == Kind.OFTEN for value in self._all_values)
+        often = {size for passage in passages for size in passage.sizes(Kind.OFTEN)} if tells else ()
         self._values = [
             value
             for value in self._all_values
             if isinstance(value, AnswerName)
             or not value.counted
             or any(value.counted in passage.counted_nouns for passage in passages)
+            or (value.counted == Kind.OFTEN and len(often) == 1)
         ]
         self._ends = [value.chars.char_end for value in self._values]
 

@@ -23,7 +23,7 @@ from attribeam.attribution.answers.plain_text import (
     comparable_words,
     numbers_in,
 )
-from attribeam.attribution.answers.quantities import number_quantities
+from attribeam.attribution.answers.quantities import RATE, number_quantities, phrases_in
 from attribeam.attribution.answers.unmatched_values import AnswerValue, Value, ValueMatcher
 from attribeam.attribution.option_declaration import MASS_VERDICT, SHIPPED_VERDICTS, VERDICT_FILE, Strictness
 from attribeam.attribution.options import MethodOptions
@@ -171,7 +171,11 @@ class _Reasons:
             expected = self._other_time(value.chars, premise)
             return _Why(UnsupportedReason.OTHER_TIME, expected) if expected else None
         if isinstance(value, AnswerValue):
-            expected = None if value.terms else self._other_amount(value.chars, premise)
+            is_often = value.counted == Kind.OFTEN or value.counted.startswith(RATE)
+            other = (
+                self._other_frequency(value.counted, premise) if is_often else self._other_amount(value.chars, premise)
+            )
+            expected = None if value.terms else other
             return _Why(UnsupportedReason.OTHER_VALUE, expected) if expected else None
         names = [name for name in self._names(premise) if self._told.isdisjoint(map(stem, name.split()))]
         as_long = [name for name in names if len(name.split()) == len(value.parts)]
@@ -201,6 +205,16 @@ class _Reasons:
             if kind[0] == own[0] and not self._is_told(text)
         ]
         return max(rivals, key=lambda rival: rival[:2])[2] if rivals else None
+
+    def _other_frequency(self, kind: str, premise: Premise) -> str | None:
+        """How often something happens there, or what the period of the same amount is."""
+        rivals = (
+            text[phrase.start : phrase.end]
+            for text in self._texts(premise)
+            for phrase in phrases_in(text)
+            if kind in dict(phrase.readings)
+        )
+        return next((text for text in rivals if not self._is_told(text)), None)
 
     def _other_amount(self, chars: CharRange, premise: Premise) -> str | None:
         """An amount of the premise of the sort of the one at ``chars``, if possible one that counts the same thing."""

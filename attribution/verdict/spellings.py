@@ -22,6 +22,7 @@ from attribeam.attribution.answers.answer_names import (
     Phrase,
     Range,
     other_form,
+    version,
 )
 from attribeam.attribution.answers.markup import hide_markup
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer, sentence_bounds
@@ -29,8 +30,10 @@ from attribeam.attribution.answers.plain_text import (
     CURRENCY_CODE,
     DATE,
     FUNCTION_WORDS,
+    GROUPED_NUMBER,
     MONEY_BEFORE,
     ORDINAL_WORDS,
+    VERSION,
     Kind,
     Quantity,
     Reading,
@@ -39,6 +42,7 @@ from attribeam.attribution.answers.plain_text import (
     remembered,
 )
 from attribeam.attribution.answers.quantities import (
+    OF_ONE,
     TIME_UNIT_BEHIND,
     in_other_units,
     number_quantities,
@@ -55,28 +59,33 @@ _CURRENCIES = {
         ("$ dollar", "usd aud cad hkd nzd sgd"), ("€ euro", "eur"), ("£ pound", "gbp"), ("¥", "jpy cny rmb"),
         ("yen", "jpy"), ("yuan", "cny rmb"), ("₹", "inr"), ("rupee", "inr pkr"), ("franc", "chf"),
         ("krona krone kronor kroner", "sek nok dkk isk"), ("peso", "mxn ars clp cop php"), ("zloty", "pln"),
+        ("¢ cent", "usd eur aud cad hkd nzd sgd"), ("pence p", "gbp"),
     )
     for name in names.split()
 }  # fmt: skip
 """The codes of the currencies that a sign or name may mean."""
-_CURRENCY_NAME = "|".join(name for name in _CURRENCIES if name.isalpha())
+_CURRENCY_NAME = "|".join(name for name in _CURRENCIES if name.isalpha() and len(name) > 1)
 _MONEY_BEHIND = re.compile(
-    rf"\s?(?:(?P<sign>[$€£¥₹]|{CURRENCY_CODE}\b)|(?:(?:U\.?S\.?|[A-Z][a-z]+)\s)?(?P<name>(?i:{_CURRENCY_NAME}))s?\b)"
+    rf"\s?(?:(?P<sign>[$€£¥₹¢]|{CURRENCY_CODE}\b|(?<!\d{{3}})(?<=\d)p\b)"
+    rf"|(?:(?:U\.?S\.?|[A-Z][a-z]+)\s)?(?P<name>(?i:{_CURRENCY_NAME}))s?\b)"
 )
 _PERCENT_BEHIND = re.compile(r"\s?(?:%|per\s?cent(?:age\spoints?)?\b|basis[\s-]points?\b|bps?\b)", re.IGNORECASE)
 _ORDINAL_ENDING = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _ORDINAL_WORD = re.compile(rf"\b(?:{'|'.join(ORDINAL_WORDS)}|\w+ieth)$", re.IGNORECASE)
-_PERCENT, _TIME, _DATE, _CENTURY, _ORDINAL = "%", "time", "date", "century", "ordinal"
+_PERCENT, _TIME, _DATE, _CENTURY, _ORDINAL, _VERSION = "%", "time", "date", "century", "ordinal", "version"
 _FREQUENCY, _FOLD = "frequency", "fold"
-_OF_A = re.compile(r"(?:\sof)?\s(?:an?|one)(?=\s)")
+_VERSION_BEFORE = re.compile(r"(?<!\w)(?:v(?:er(?:sion)?)?\.?\s?|release\s)$", re.IGNORECASE)
+_ABOUT_BEFORE = re.compile(
+    r"(?:(?<!\w)(?:about|around|approximately|approx\.|roughly|circa|ca?\.)\s|[~≈]\s?)$", re.IGNORECASE
+)
 _PART_BEFORE, _PART_BEHIND = re.compile(r"\w$|\d[.,]$"), re.compile(r"\w|[.,]\d")
-_LONGEST_CURRENCY, _AROUND = 5, 60
+_LONGEST_CURRENCY, _LONGEST_BEFORE, _AROUND = 5, 16, 60
 _NUMBERING = frozenset(["no", "no.", "nos.", "nr.", "number", "numbers"])
 """Words before a number that say no more than it does, and are not read there: "bay No. 5" is bay 5."""
 _KINDS, _LENGTHS = frozenset(map(str, Kind)), frozenset([Kind.SECONDS, Kind.MONTHS])
 _TIMES_OF_DAY = frozenset([Kind.MINUTE, Kind.PERHAPS_MINUTE])
 _HOW_OFTEN = frozenset([Kind.HOURS_A_DAY, Kind.TIMES_A_WEEK, Kind.TIMES_A_YEAR])
-_READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE}
+_READ_WHOLE = _HOW_OFTEN | {Kind.FOLD, Kind.SHARE, Kind.QUARTER}
 """Kinds of phrases that say something else than the numbers in them."""
 _OF_SOMETHING = frozenset([Kind.COUNT, Kind.AMOUNT_OF_MEASURE])
 _PLAIN_AMOUNTS = _OF_SOMETHING | {Kind.AMOUNT, Kind.AMOUNT_OF_TIME}
@@ -84,6 +93,8 @@ _ALIKE_LETTERS = 4
 _MOST_PLACES = 256
 """How many places of a value are compared; the others of a value that is written more often are left out."""
 _WORD_BEHIND = re.compile(r"[\s-]+[^\W\d_]")
+_FRACTION = re.compile(r"\d\s?[/⁄]\s?\d(?!\d)|[½¼¾⅓⅔]")
+_FRACTION_OR_WORD = re.compile(rf"(?<!\d){_FRACTION.pattern}|{WORD_OR_MARK.pattern}")
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\w))+[.!?]*")
 _TO_HALF_DAY = re.compile(r"\s?(?:-|–|—|to|until|till|and)\s?\d{1,2}(?::\d{2})?\s?[ap]\.?\s?m\b", re.IGNORECASE)
 
@@ -125,6 +136,11 @@ class _Written:
         """Whether it is a number that may be an hour, as in "from 9 to 7"."""
         return {Kind.AMOUNT, Kind.PERHAPS_MINUTE} <= {kind for kind, _ in self.readings}
 
+    def amounts_to(self, parts: Iterable[Collection[Range]]) -> bool:
+        """Whether it is an amount in one of the ranges, as rounded as it may be."""
+        ranges = [(least, most) for part in parts for kind, least, most in part if kind == Kind.AMOUNT]
+        return any(least <= size <= most for size in self.amounts for least, most in ranges)
+
     @property
     def amounts(self) -> set[Decimal]:
         """What it amounts to as it is written, in its own unit; nothing for a fraction."""
@@ -137,6 +153,9 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
     kinds = {str(kind) for kind, _ in readings}
     if Kind.PERHAPS_MINUTE in kinds or not _HOW_OFTEN.isdisjoint(kinds):
         return CharRange(start, end), frozenset([_DATE if Kind.PERHAPS_MINUTE in kinds else _FREQUENCY])
+    named = _VERSION_BEFORE.search(text, max(start - _LONGEST_BEFORE, 0), start)
+    if named or any(kind.startswith(_VERSION) for kind in kinds):
+        return CharRange(named.start() if named else start, end), frozenset([_VERSION])
     before = MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
     behind = _MONEY_BEHIND.match(text, end)
     units = kinds - _KINDS  # "pounds" may be a weight
@@ -147,7 +166,7 @@ def _with_unit(text: str, start: int, end: int, readings: Collection[Reading]) -
     if Kind.CENTURY in kinds:
         time = TIME_UNIT_BEHIND.match(text, end)
         return CharRange(start, time.end() if time else end), frozenset([_CENTURY])
-    is_part = (units or not kinds.isdisjoint(_LENGTHS)) and _OF_A.match(text, end)
+    is_part = (units or not kinds.isdisjoint(_LENGTHS)) and OF_ONE.match(text, end)
     after = is_part.end() if is_part else end
     percent, time, unit = _PERCENT_BEHIND.match(text, end), TIME_UNIT_BEHIND.match(text, after), unit_at(text, after)
     if percent or (not units and Kind.PERCENT in kinds and kinds.isdisjoint(_LENGTHS)):
@@ -171,6 +190,12 @@ def _written_in(text: str) -> tuple[_Written, ...]:
         chars = CharRange(time.start, time.end)
         values.append(_Written(chars, chars, frozenset([_DATE]), _time_readings(time, text)))
         taken[time.start : time.end] = b"\1" * (time.end - time.start)
+    for match in VERSION.finditer(text):
+        start, end = match.span()
+        if not any(taken[start:end]) and not GROUPED_NUMBER.fullmatch(match.group()):
+            readings = frozenset([version(match.group())])
+            values.append(_Written(CharRange(start, end), *_with_unit(text, start, end, readings), readings))
+            taken[start:end] = b"\1" * (end - start)
     quantities = chain(number_quantities(numbers_in(text), text), phrases_in(text))
     return (*values, *(_measured(number, text) for number in quantities if not any(taken[number.start : number.end])))
 
@@ -184,6 +209,8 @@ def _measured(quantity: Quantity, text: str) -> _Written:
     is_ordinal = bool(ending or _ORDINAL_WORD.search(text, quantity.start, end)) and not is_part
     if is_ordinal and units.isdisjoint((_CENTURY, _DATE)):
         whole, units = CharRange(quantity.start, end), frozenset([_ORDINAL])
+    about = _ABOUT_BEFORE.search(text, max(whole.char_start - _LONGEST_BEFORE, 0), whole.char_start)
+    whole = CharRange(about.start(), whole.char_end) if about else whole
     amounts = {(Kind.AMOUNT, size) for kind, size in quantity.readings if kind in _OF_SOMETHING}
     counts = _ORDINAL not in units and (bool(units) or _WORD_BEHIND.match(text, end) is not None)
     return _Written(CharRange(quantity.start, end), whole, units, quantity.readings | amounts, counts)
@@ -334,7 +361,9 @@ class _Spellings:
         taken = bytearray(len(self._answer))
         phrases = phrases_in(self._answer)
         for phrase in phrases:
-            is_read_whole = not _READ_WHOLE.isdisjoint(dict(phrase.readings))
+            is_read_whole = not _READ_WHOLE.isdisjoint(dict(phrase.readings)) or _FRACTION.search(
+                self._answer, phrase.start, phrase.end
+            )
             if elsewise := dict(self._phrase_elsewise(phrase) if is_read_whole else ()):
                 yield from elsewise.items()
                 taken[phrase.start : phrase.end] = b"\1" * (phrase.end - phrase.start)
@@ -443,7 +472,7 @@ class _Spellings:
             same = own.is_of_unit(value)
             if own.is_of_other_unit(value) or (same and not value.says(_measures(parts, own.units & value.units))):
                 rival = max(rival, alike)
-            elif (same, alike) > best[:2] and (same or own.amounts & value.amounts):
+            elif (same, alike) > best[:2] and (same or value.amounts_to(parts)):
                 best = same, alike, value, text
         same, alike, nearest, text = best
         if rival > max(alike, as_written) and not same:
@@ -498,7 +527,7 @@ class _Spellings:
         Ranges of as many words are read in the order there.
         """
         mine = {word: stem(self._word(word)) for word in self._words_of(chars)}
-        theirs = {stem(word): word for word in WORD_OR_MARK.findall(text) if _is_compared(word)}
+        theirs = {stem(word): word for word in _FRACTION_OR_WORD.findall(text) if _is_compared(word)}
         if len(theirs) < len(mine):
             same = theirs.keys() & mine.values()
             mine = {word: stemmed for word, stemmed in mine.items() if stemmed not in same}

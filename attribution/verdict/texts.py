@@ -32,7 +32,7 @@ from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, INVISIBLE, 
 from attribeam.schemas import CharRange, ClaimKind, EvidencePiece, Passage, SpanEvidence
 
 WORD_OR_MARK = re.compile(
-    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:\d\d)(?![^\W_])"
+    r"(?:\d+(?:[.,]\d+)+|\d{1,2}:\d\d)(?![^\W_])|[vV](?=\d+\.\d)"
     rf"|[^\W_]+(?:[{INVISIBLE}]+[^\W_]+)*(?:['’][^\W_]+)?|[^\w\s{INVISIBLE}]|_"
 )
 

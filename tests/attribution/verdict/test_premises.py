@@ -41,6 +41,8 @@ def claims(attributor, answer, *passages):
     ("The fine is $150 for a first offence.", ("The fine is $1500 for a first offence.",),
         UnsupportedReason.OTHER_VALUE, "$1500"),
     ("The fare is $1800 a year.", ("The fare is $1500 a year.",), UnsupportedReason.OTHER_VALUE, "$1500"),
+    ("Racks are inspected monthly.", ("12 racks are inspected once a year.",),
+        UnsupportedReason.OTHER_VALUE, "once a year"),
     ("The engine weighs 1300.5 kg with oil.", ("The engine weighs 1200.5 kg with oil.",), UnsupportedReason.OTHER_VALUE,
         "1200.5"),
     ("The tunnel is __30__ km long.", ("The tunnel is 45 km long and cost 12 million.",), UnsupportedReason.OTHER_VALUE,
