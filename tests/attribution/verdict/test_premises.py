@@ -18,6 +18,7 @@ from attribeam.schemas import CharRange, EvidencePiece, Support, SupportedHow, U
 
 MILL = "The mill at Orrin was built in 1874 by Clara Voss. It has four floors. The mill is open until six on Fridays."
 INN = "The inn at Brigg was built in 1931 by Peter Lang. It has nine rooms."
+FEES = "Admission: adults CHF 16, seniors CHF 12, students CHF 9, children CHF 4."
 PLANS = ("The Fern plan costs $12 a month.", "The Moss plan has support by telephone.")
 
 
@@ -65,6 +66,20 @@ def claims(attributor, answer, *passages):
             UnsupportedReason.OTHER_ENTITY, "Hewlett-Packard"),
         ("Dogs are allowed on the pier.", ("Dogs are not allowed on the pier. The ferry leaves at noon.",),
             UnsupportedReason.NEGATED, "Dogs are not allowed on the pier."),
+        ("Seniors pay CHF 14.", (FEES,), UnsupportedReason.OTHER_VALUE, "CHF 12"),
+        ("Children pay CHF 6.", (FEES,), UnsupportedReason.OTHER_VALUE, "CHF 4"),
+        ("Team costs $39 a month.", ("Plans: $9 for Starter, $29 for Team, $79 for Business.",),
+            UnsupportedReason.OTHER_VALUE, "$29"),
+        ("Ferrol is fourth with 48 points.", ("Brigg is third with 51 points, Ferrol fourth with 45.",),
+            UnsupportedReason.OTHER_VALUE, "45"),
+        ("The hut is open until 7 pm.", ("The hut is open from 10 am to 6 pm, on Thursdays until 9 pm.",),
+            UnsupportedReason.OTHER_TIME, "6 pm"),
+        ("The ferry leaves from pier B14.", ("The ferry to Torrow leaves from pier B12.",),
+            UnsupportedReason.OTHER_ENTITY, "B12"),
+        ("The mill cost £6.4 million, £1.9 million too much.", ("The mill cost £6.4m instead of £5.1m.",),
+            UnsupportedReason.OTHER_VALUE, "£5.1m"),
+        ("There are 4,130 millers.", ("There are 4,310 millers.",), UnsupportedReason.OTHER_VALUE, "4,310"),
+        ("The mill earned NOK 397 million.", ("The mill earned NOK 387m.",), UnsupportedReason.OTHER_VALUE, "NOK 387m"),
     ],
 )  # fmt: skip
 def test_an_unsupported_claim_says_why_and_what_the_evidence_has(attributor, answer, passages, reason, expected):
