@@ -549,15 +549,21 @@ class _ReadAnswer:
         return hide_ranges(self.row.record.answer, self.row.parsed.marked)
 
     def words_of_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
-        """The words of a claim in these values and names, with those beside them where its premise lacks only such."""
-        stems = {*chain.from_iterable(self._sentences.all[index].stems for index in premise.window)}
-        content = [word for word in words if self._words.content[word]]
-        missing = [word for word in content if self._words.stems[word] not in stems]
-        chars = self.row.parsed.words
+        """The words of a claim in these values and names, if possible those that its premise lacks.
+
+        With them stand those beside them, where its premise lacks no more.
+        """
+        chars, stems = (
+            self.row.parsed.words,
+            {*chain.from_iterable(self._sentences.all[at].stems for at in premise.window)},
+        )
+        inside = [word for word in words if self._words.is_word[word] and any(map(chars[word].overlaps, others))]
+        own = {*inside, *(word for word in words if self._words.content[word])}
+        missing = sorted(word for word in own if self._words.stems[word] not in stems)
         near = [chars[max(word - 1, 0) : word + 1] for word in missing]  # "hours" of "35 hours" stands behind the value
         if missing and all(any(word.overlaps(other) for word in pair for other in others) for pair in near):
             return missing
-        return [word for word in content if any(map(chars[word].overlaps, others))]
+        return [word for word in inside if word in missing] or inside
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""
