@@ -252,6 +252,26 @@ def negated_words(lowered: Sequence[str]) -> list[bool]:
     return negated
 
 
+_NEGATION = r"(?:not|no|never|cannot|without|nothing|\S*n['’]t)\b"
+_LIMITS = [
+    (re.compile(plain), re.compile(rf"\b{_NEGATION}{denied}\b"))
+    for plain, denied in (
+        (r"\b(?:up to|at most|maximum|max)\b", r"(?: \S+){0,4}? (?:exceed\w*|(?:more|\w{3,}er) than|over|above)"),
+        (r"\bonly\b", r"(?: \S+)*? (?:unless|until|except|before)"),
+        (r"\bfree\b(?! of (?!charge))", r"(?: \S+){0,3}? (?:fees?|costs?|charges?|charged)"),
+    )
+]
+"""How a limit is set without a negation, and how with one."""
+
+
+def set_same_limit(lowered: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether of two texts one says with a negation what the other says without: "not over 9" is "up to 9"."""
+    texts = " ".join(lowered), " ".join(other)
+    return any(
+        plain.search(one) and denied.search(two) for plain, denied in _LIMITS for one, two in (texts, texts[::-1])
+    )
+
+
 def _denies(word: str, following: str) -> bool:
     if word in ("no", "not"):
         return following not in _NOT_DENIED
