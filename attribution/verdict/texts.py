@@ -257,7 +257,7 @@ _LIMITS = [
     (re.compile(plain), re.compile(rf"\b{_NEGATION}{denied}\b"))
     for plain, denied in (
         (r"\b(?:up to|at most|maximum|max)\b", r"(?: \S+){0,4}? (?:exceed\w*|(?:more|\w{3,}er) than|over|above)"),
-        (r"\bonly\b", r"(?: \S+)*? (?:unless|until|except|before)"),
+        (r"\bonly\b", r"(?: \S+){0,30}? (?:unless|until|except|before)"),
         (r"\bfree\b(?! of (?!charge))", r"(?: \S+){0,3}? (?:fees?|costs?|charges?|charged)"),
     )
 ]
