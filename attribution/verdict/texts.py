@@ -256,7 +256,10 @@ _NEGATION = r"(?:not|no|never|cannot|without|nothing|\S*n['’]t)\b"
 _LIMITS = [
     (re.compile(plain), re.compile(rf"\b{_NEGATION}{denied}\b"))
     for plain, denied in (
-        (r"\b(?:up to|at most|maximum|max)\b", r"(?: \S+){0,4}? (?:exceed\w*|(?:more|\w{3,}er) than|over|above)"),
+        (
+            r"\b(?:up to|at most|maximum|max)\b",
+            r"(?: \S+){0,4}? (?:exceed\w*|(?:more|\w{3,}er) than|(?:over|above) \d+)",
+        ),
         (r"\bonly\b", r"(?: \S+){0,30}? (?:unless|until|except|before)"),
         (r"\bfree\b(?! of (?!charge))", r"(?: \S+){0,3}? (?:fees?|costs?|charges?|charged)"),
     )

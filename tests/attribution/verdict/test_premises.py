@@ -199,7 +199,8 @@ def test_values_are_swapped_where_the_sentence_has_another_in_their_place(answer
 WARD = (
     "Flowers are not allowed in the ward because of allergies, but photographs are. Visitors can't smoke. "
     "Sales of coffee fell by a third. No later than ten, guests leave the ward. Bags must not exceed 55 cm. "
-    "The deposit is not refunded unless the visa is refused. There is no entry fee. The shop is open until six."
+    "The deposit is not refunded unless the visa is refused. There is no entry fee. The shop is open until six. "
+    "Up to 5 unused days may be carried over."
 )
 
 
@@ -211,6 +212,7 @@ WARD = (
         ("Sales of coffee increased by a third.", False, 1), ("Sales of coffee fell by a third.", False, 0),
         ("Guests leave the ward at ten.", False, 0), ("Bags must not exceed 55 cm.", False, 0),
         ("Bags of up to 55 cm must fit.", False, 0), ("Bags must exceed 55 cm.", True, 0),
+        ("Unused days cannot be carried over.", True, 0),
         ("The deposit is only refunded where the visa is refused.", False, 0),
         ("The deposit is refunded where the visa is refused.", True, 0),
         ("The entry fee is free.", False, 0), ("There is an entry fee.", True, 0),
