@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from attribeam.attribution.answers.plain_text import INVISIBLE, remembered
 from attribeam.schemas import CharRange, ClaimKind
@@ -338,6 +338,7 @@ _CSV_FENCE = re.compile(
     r"^[ \t]*(?:```|~~~)csv[ \t]*\n(?P<rows>.*?)(?:^[ \t]*(?:```|~~~)|\Z)", re.MULTILINE | re.DOTALL
 )
 _HTML_ROW = re.compile(r"<tr\b[^<>]*>(?:(?!<tr\b).)*?(?:</tr>|</table>|\Z)", re.DOTALL | re.IGNORECASE)
+_HTML_TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _HTML_CELL = re.compile(r"<(?P<tag>t[dh])\b[^<>]*>(?P<cell>.*?)(?=</?t[dhr]\b|</table>|\Z)", re.DOTALL | re.IGNORECASE)
 _SAYS_LITTLE = re.compile(r"\W*(?:true|false|yes|no|null|none|n/?a|x|not specified|unknown)?\W*", re.IGNORECASE)
 _OF_THE_ANSWER = re.compile(
@@ -399,7 +400,9 @@ def _tables(answer: str) -> Iterator[list[_Row]]:
         inside = [row for row in lines if fence.start("rows") <= row.char_start < fence.end("rows")]
         yield [(row, _cells(answer, row, _CELL_BEFORE_COMMA)) for row in inside]
     html = [CharRange(*row.span()) for row in _HTML_ROW.finditer(answer)] if "<t" in answer.lower() else []
-    yield [(row, _cells(answer, row, _HTML_CELL)) for row in html]
+    begins = [table.start() for table in _HTML_TABLE.finditer(answer)] if html else []
+    for _, rows in groupby(html, lambda row: bisect_right(begins, row.char_start)):
+        yield [(row, _cells(answer, row, _HTML_CELL)) for row in rows]
 
 
 def _runs(answer: str, lines: Sequence[CharRange], sign: str) -> Iterator[list[CharRange]]:
@@ -431,7 +434,8 @@ def _labelled(answer: str, table: Sequence[_Row]) -> _Parts:
     """
     first, heads = table[0]
     following = answer[first.char_end + 1 : first.char_end + 400].split("\n", 1)[0]
-    has_rule = _RULE_ROW.fullmatch(following) is not None or "<th" in first.of(answer).lower()
+    tags = first.of(answer).lower()
+    has_rule = _RULE_ROW.fullmatch(following) is not None or tags.count("<th") > tags.count("<td")
     digits = [any(map(str.isdigit, answer[row[0].char_start : row[-1].char_end])) for _, row in table if row]
     has_heads = len(table) > 1 and (has_rule or (not digits[0] and all(digits[1:])))
     parts: _Parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from attribeam.attribution.answers.answer_names import TITLES, AnswerName
+from attribeam.attribution.answers.answer_names import TITLES, AnswerName, passage_content
 from attribeam.attribution.answers.markup import hide_ranges, range_overlapping
 from attribeam.attribution.answers.parsed_answer import ParsedAnswer
 from attribeam.attribution.answers.plain_text import (
     FUNCTION_WORDS,
+    MONEY_BEFORE,
     MONTHS,
     UNIT_BESIDE_NUMBER,
     Kind,
+    clock_times_in,
     comparable_words,
     numbers_in,
 )
@@ -71,9 +74,13 @@ _NAME = re.compile(r"[A-Z][\w’'.-]*\w(?:[ -](?:(?:(?:of|the|de|von|van|and|&) 
 _NO_NAMES = frozenset({*MONTHS, *WEEKDAYS, *(day[:3] for day in WEEKDAYS)}) | TITLES | FUNCTION_WORDS
 _PERCENT_BEHIND = re.compile(r"\s?(?:%|percent\b|per cent\b)")
 _CURRENCY_BEHIND = re.compile(r"\s?(?:euros?|dollars?|pounds?|cents?|pence|[€$£¢]|(?-i:EUR|USD|GBP)\b)", re.IGNORECASE)
-_BEFORE_AMOUNT = "$€£"
+_LONGEST_CURRENCY = 4
 _EMPHASIS, _LONGEST_UNIT, _LONGEST_BEFORE = re.compile(r"[*`_~]"), 40, 120
 _WORD_BEHIND = re.compile(r"[\s-]*([^\W\d_]+)")
+_HOURS_PER_WORD = 2
+"""How many hours nearer to the claim's time of day one is that counts as much as one more word of the claim beside."""
+_OF_ENDS = frozenset(["until", "till"])
+"""Words before the end of any length of time; they do not tell which one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +113,9 @@ class _Why:
 class _Reasons:
     """Finds the reasons of one answer's claims; ``sentences`` are those that the premises point into."""
 
-    def __init__(self, row: RowToJudge, answer: AnswerRow, sentences: PassageSentences, literal: LiteralIndex) -> None:
-        self._answer, self._parsed, self._sentences = row.record.answer, row.parsed, sentences
-        self._matcher, self._literal, self._states = answer.matcher, literal, answer.words.states
+    def __init__(self, answer: AnswerRow, table: WordTable, sentences: PassageSentences, literal: LiteralIndex) -> None:
+        self._answer, self._parsed, self._words = answer.record.answer, answer.words.parsed, answer.words
+        self._matcher, self._literal, self._sentences, self._table = answer.matcher, literal, sentences, table
 
     def why(self, words: Sequence[int], premise: Premise, support: Support, chars: CharRange) -> _Why:
         """The reason of the claim with these words of the answer, which stands at ``chars``; none for a weak one."""
@@ -121,10 +128,12 @@ class _Reasons:
             return _Why(how=SupportedHow.COMBINED if is_combined else SupportedHow.PARAPHRASED)
         if support is not Support.UNSUPPORTED:
             return _Why()
-        is_near = premise.sentence is not None and numbers["soft"] >= _ABOUT_THE_SAME
-        why = self._other_value(words, premise, chars) if is_near else None
-        why = why or self._contradicted(premise) or (self._turned(words, premise, numbers) if is_near else None)
-        return why or _Why(UnsupportedReason.NOT_IN_PASSAGES)
+        lacking = self._lacking(words, premise, numbers["soft"], chars) if premise.sentence is not None else []
+        why = self._other_value(words, premise, lacking) or self._contradicted(premise)
+        if why is None and numbers["soft"] >= _ABOUT_THE_SAME:
+            why = self._turned(words, premise, numbers)
+        nowhere = self._matcher.unmatched_ranges(chars, ()) if lacking else ()
+        return why or _Why(UnsupportedReason.NOT_IN_PASSAGES, others=tuple(nowhere))
 
     def _contradicted(self, premise: Premise) -> _Why | None:
         contradiction = premise.contradiction
@@ -141,17 +150,31 @@ class _Reasons:
         _, start, size = SequenceMatcher(None, stems, [*map(stem, texts)], autojunk=False).find_longest_match()
         return not any(map(carries_content, (*texts[:start], *texts[start + size :])))
 
-    def _other_value(self, words: Sequence[int], premise: Premise, chars: CharRange) -> _Why | None:
-        """The first value or name of the claim that its premise has another of, with that other one."""
-        own_chars = [self._parsed.words[word] for word in words if self._states[word]]
+    def _lacking(self, words: Sequence[int], premise: Premise, soft: float, chars: CharRange) -> list[Value]:
+        """The values, and then the names, of the claim that its premise has not; none where it is not about the same.
+
+        Words of values that it lacks do not count for that, but names are only sought where all words count.
+        """
+        own_chars = [self._parsed.words[word] for word in words if self._words.states[word]]
         own = [value for value in self._matcher.values_in(chars) if any(map(value.chars.overlaps, own_chars))]
         content = self._sentences.content_of(premise.window)
         main = self._sentences.content_of([*self._sentences.titles_of(premise.sentence or 0), premise.sentence or 0])
         values = [value for value in own if isinstance(value, AnswerValue) or self._is_time(value)]
         values = [value for value in values if not value.is_repeated_by(value.parts_in(content))]
         names = [name for name in own if isinstance(name, AnswerName) and not name.is_repeated_by(name.parts_in(main))]
-        why = next(filter(None, (self._another(value, premise) for value in (*values, *names))), None)
-        return replace(why, others=tuple([value.chars for value in (*values, *names)])) if why else None
+        if soft >= _ABOUT_THE_SAME:
+            return [*values, *names]
+        weights = {word: self._table.weight(self._words.stems[word]) for word in words if self._words.content[word]}
+        others = [word for word in weights if not any(map(self._parsed.words[word].overlaps, map(_chars, values)))]
+        rest = sum(map(weights.__getitem__, others)) / max(sum(weights.values()), 1.0)
+        return values if 0 < _ABOUT_THE_SAME * rest <= soft else []
+
+    def _other_value(self, words: Sequence[int], premise: Premise, lacking: Sequence[Value]) -> _Why | None:
+        """What the premise has instead of the first of these values and names of the claim, where it has another."""
+        said = (*premise.label, *words)
+        stems = frozenset(self._words.stems[word] for word in said if self._words.content[word]) - _OF_ENDS
+        why = next(filter(None, (self._another(value, premise, stems) for value in lacking)), None)
+        return replace(why, others=tuple(map(_chars, lacking))) if why else None
 
     @cached_property
     def _told(self) -> set[str]:
@@ -160,26 +183,39 @@ class _Reasons:
     def _is_told(self, text: str) -> bool:
         return self._told >= _stems_of(text)
 
+    def _is_stated(self, amount: _Amount) -> bool:
+        """Whether a value of the answer is an amount in other words: "6.4 million" is "£6.4m"."""
+        values = self._matcher.values_in(CharRange(0, len(self._answer)))
+        amounts = [value for value in values if isinstance(value, AnswerValue) and not value.terms]
+        said = passage_content(amount.measured, None)
+        return any(value.is_repeated_by(value.parts_in(said)) for value in amounts)
+
     def _is_time(self, value: Value) -> bool:
         is_written_so = _TIMES.fullmatch(_EMPHASIS.sub("", value.chars.of(self._answer))) is not None
-        is_money = _is_behind_currency(self._answer, value.chars.char_start)
+        is_money = bool(_currency_before(self._answer, value.chars.char_start))
         return (is_written_so and not is_money) or (isinstance(value, AnswerValue) and value.is_time)
 
-    def _another(self, value: Value, premise: Premise) -> _Why | None:
-        """What the premise has instead of one value or name; None for nothing of its kind that the answer lacks."""
+    def _another(self, value: Value, premise: Premise, stems: frozenset[str]) -> _Why | None:
+        """What the premise has instead of one value or name; None for nothing of its kind that the answer lacks.
+
+        Of several values it is the one with most ``stems`` of the claim beside it.
+        """
         if self._is_time(value):
-            expected = self._other_time(value.chars, premise)
+            expected = self._other_time(value.chars, premise, stems)
             return _Why(UnsupportedReason.OTHER_TIME, expected) if expected else None
         if isinstance(value, AnswerValue):
             is_often = value.counted == Kind.OFTEN or value.counted.startswith(RATE)
             other = (
-                self._other_frequency(value.counted, premise) if is_often else self._other_amount(value.chars, premise)
+                self._other_frequency(value.counted, premise)
+                if is_often
+                else self._other_amount(value.chars, premise, stems)
             )
             expected = None if value.terms else other
             return _Why(UnsupportedReason.OTHER_VALUE, expected) if expected else None
         names = [name for name in self._names(premise) if self._told.isdisjoint(map(stem, name.split()))]
-        as_long = [name for name in names if len(name.split()) == len(value.parts)]
-        return _Why(UnsupportedReason.OTHER_ENTITY, next(iter(as_long), names[0])) if names else None
+        own = _has_digit(value.chars.of(self._answer)), len(value.parts)
+        alike = max(names, key=lambda name: (_has_digit(name) is own[0], len(name.split()) == own[1]), default=None)
+        return _Why(UnsupportedReason.OTHER_ENTITY, alike) if alike else None
 
     def _turned(self, words: Sequence[int], premise: Premise, numbers: dict[str, float]) -> _Why | None:
         """The opposite of what the premise says, or its roles exchanged."""
@@ -191,20 +227,20 @@ class _Reasons:
             return _Why(UnsupportedReason.REVERSED, expected)
         return None
 
-    def _other_time(self, chars: CharRange, premise: Premise) -> str | None:
-        """A date, a weekday or a time of day of the premise, as the one at ``chars`` is.
-
-        If possible it is one that is as precise, and that most of the same words stand before.
-        """
-        own, before = _kind_of_time(_EMPHASIS.sub("", chars.of(self._answer))), self._answer[: chars.char_start].split()
-        times = [(match.group().strip(), match) for text in self._texts(premise) for match in _TIMES.finditer(text)]
-        rivals = [
-            (kind == own, _same_at_end(before, said[max(at - _LONGEST_BEFORE, 0) : at].split()), text)
-            for text, match in times
-            for kind, said, at in [(_kind_of_time(text), match.string, match.start())]
-            if kind[0] == own[0] and not self._is_told(text)
-        ]
-        return max(rivals, key=lambda rival: rival[:2])[2] if rivals else None
+    def _other_time(self, chars: CharRange, premise: Premise, stems: frozenset[str]) -> str | None:
+        """A date, a weekday or a time of day of the premise, as the one at ``chars`` is, if possible as precise."""
+        written, before = _EMPHASIS.sub("", chars.of(self._answer)), self._answer[: chars.char_start].split()
+        own, rivals = _kind_of_time(written), list[tuple[tuple[bool, float, int], str]]()
+        for passage in self._texts(premise):
+            times = [CharRange(*match.span()) for match in _TIMES.finditer(passage)]
+            for time, near in zip(times, _stems_beside(passage, times), strict=True):
+                text = time.of(passage).strip()
+                kind, hours = _kind_of_time(text), _hours_between(written, text)
+                if kind[0] == own[0] and not self._is_told(text):
+                    said = passage[max(time.char_start - _LONGEST_BEFORE, 0) : time.char_start]
+                    same = _same_at_end(before, said.split())
+                    rivals.append(((kind == own, len(near & stems) - hours / _HOURS_PER_WORD, same), text))
+        return max(rivals, key=lambda rival: rival[0])[1] if rivals else None
 
     def _other_frequency(self, kind: str, premise: Premise) -> str | None:
         """How often something happens there, or what the period of the same amount is."""
@@ -216,21 +252,29 @@ class _Reasons:
         )
         return next((text for text in rivals if not self._is_told(text)), None)
 
-    def _other_amount(self, chars: CharRange, premise: Premise) -> str | None:
+    def _other_amount(self, chars: CharRange, premise: Premise, stems: frozenset[str]) -> str | None:
         """An amount of the premise of the sort of the one at ``chars``, if possible one that counts the same thing."""
-        written = self._answer[max(chars.char_start - 1, 0) : chars.char_end + _LONGEST_UNIT]
-        own = next(_amounts_in(_EMPHASIS.sub("", written)), None)
+        start = chars.char_start - len(_currency_before(self._answer, chars.char_start))
+        own = next(_amounts_in(_EMPHASIS.sub("", self._answer[start : chars.char_end + _LONGEST_UNIT])), None)
         titles = [self._sentences.all[index].text for index in self._sentences.titles_of(premise.sentence or 0)]
-        rivals = [
-            (amount, text)
-            for passage in self._texts(premise)
-            for amount in _amounts_in(passage)
-            if own is None or (amount.sort == own.sort and (amount.behind or passage not in titles))
-            for text in [amount.text if not self._is_told(amount.text) else amount.measured]
-            if not self._is_told(text)
-        ]
-        rivals.sort(key=lambda rival: own is not None and (rival[0].text != own.text, rival[0].behind != own.behind))
-        return rivals[0][1] if rivals else None
+        rivals = list[tuple[tuple[bool, bool, float], str]]()
+        for passage in self._texts(premise):
+            amounts = [
+                (amount, text)
+                for amount in _amounts_in(passage)
+                if own is None or (amount.sort == own.sort and (amount.behind or passage not in titles))
+                for text in [amount.measured if self._is_told(amount.text) else amount.text]
+                if not (self._is_told(text) or (text is amount.text and self._is_stated(amount)))
+            ]
+            beside, behind = _stems_beside(passage, [amount.chars for amount, _ in amounts]), ""
+            for (amount, text), near in zip(amounts, beside, strict=True):
+                behind = amount.behind or behind  # "51 points, and the others 45"
+                likeness, is_counted, is_same = float(len(near & stems)), True, True
+                if own is not None:
+                    is_same, is_counted = amount.text == own.text, own.behind in (amount.behind, behind)
+                    likeness -= abs(math.log10((1 + own.size) / (1 + amount.size)))
+                rivals.append(((is_same, is_counted, likeness), text))
+        return max(rivals, key=lambda rival: rival[0])[1] if rivals else None
 
     def _texts(self, premise: Premise) -> list[str]:
         """Those of the premise's sentences, the main one first."""
@@ -263,6 +307,7 @@ class _Amount:
     """A number of a text, with what it is written with; ``measured`` has the word behind it, too.
 
     ``sort`` is "money", "percent", the kind of a length of time or the dimension of a measure; "" for what counts.
+    ``size`` is the number.
     """
 
     chars: CharRange
@@ -270,6 +315,7 @@ class _Amount:
     measured: str
     behind: str
     sort: str
+    size: float
 
 
 def _amounts_in(text: str) -> Iterator[_Amount]:
@@ -279,10 +325,10 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
         start, end = quantity.start, quantity.end
         if text[max(start - 1, 0) : start].isalpha():
             continue
-        is_money = _is_behind_currency(text, start)
+        before = len(_currency_before(text, start))
         percent, word = _PERCENT_BEHIND.match(text, end), _WORD_BEHIND.match(text, end)
         sort = next((kind for kind, _ in sorted(quantity.readings) if kind not in _PLAIN_KINDS), "")
-        if is_money or _CURRENCY_BEHIND.match(text, end):
+        if before or _CURRENCY_BEHIND.match(text, end):
             sort = "money"
         elif percent:
             sort, end = "percent", percent.end()
@@ -292,8 +338,9 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
         is_year = time is not None and time.of(text).isdigit()
         if time is not None and not (is_year and (sort or end > time.char_end)):
             continue
-        written, measured = text[start - is_money : end], text[start - is_money : word.end() if word else end]
-        yield _Amount(CharRange(start, end), written.strip(), measured, stem(word[1]) if word else "", sort)
+        written, measured = text[start - before : end], text[start - before : word.end() if word else end]
+        size = float(max((abs(size) for kind, size in quantity.readings if kind in _PLAIN_KINDS), default=0))
+        yield _Amount(CharRange(start, end), written.strip(), measured, stem(word[1]) if word else "", sort, size)
 
 
 _PLAIN_KINDS = frozenset(Kind) - {Kind.SECONDS, Kind.MONTHS, Kind.PERCENT}
@@ -316,12 +363,41 @@ def _same_at_end(words: Sequence[str], others: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0].lower() == pair[1].lower(), pairs))
 
 
+def _hours_between(time: str, other: str) -> float:
+    """The fewest hours between two times of day; 0 for dates."""
+    minutes, others = ([size for one in clock_times_in(text) for _, size in one.readings] for text in (time, other))
+    return float(min((abs(one - two) for one in minutes for two in others), default=0)) / 60
+
+
+_CLAUSE_END = re.compile(r"[,;:.()–—]|\b(?:and|or|but|while|whereas)\b")
+
+
+def _stems_beside(text: str, parts: Sequence[CharRange]) -> Iterator[set[str]]:
+    """The stems beside each of some parts of a text: behind the part before it, and up to the end of its clause.
+
+    What stands between two parts of one clause is only beside the second one.
+    """
+    ends, starts = (0, *(part.char_end for part in parts)), (*(part.char_start for part in parts[1:]), None)
+    for part, since, until in zip(parts, ends, starts, strict=False):
+        behind, *others = _CLAUSE_END.split(text[part.char_end : until], maxsplit=1)
+        yield _stems_of(f"{text[since : part.char_start]} {behind if others or until is None else ''}")
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _chars(part: Value | _Amount) -> CharRange:
+    return part.chars
+
+
 def _stems_of(text: str) -> set[str]:
     return {stem(word) for word in WORD_OR_MARK.findall(text) if word[0].isalnum()}
 
 
-def _is_behind_currency(text: str, start: int) -> bool:
-    return start > 0 and text[start - 1] in _BEFORE_AMOUNT
+def _currency_before(text: str, start: int) -> str:
+    match = MONEY_BEFORE.search(text, max(start - _LONGEST_CURRENCY, 0), start)
+    return match[0] if match else ""
 
 
 _COPIED_SHARE = 0.8
@@ -432,7 +508,7 @@ class VerdictJudge:
             named = self._named(words, of_words, support) if flagged else ()
             why = answer.reasons.why(words, premise, support, answer.row.spans[index].chars)
             if why.others:
-                named = answer.only_others(words, premise, why.others) or named
+                named = answer.words_of_others(words, premise, why.others) or named
             verdicts[index] = {
                 "support": support,
                 "support_score": score,
@@ -483,19 +559,28 @@ class _ReadAnswer:
         self.to_score = AnswerToScore(signals, [*self.claimed.values()], numbers, probed=row.probed)
         self._literal = LiteralIndex(row.record.passages)
         self._copied: dict[int, tuple[float, int | None]] = {}
-        self.reasons = _Reasons(row, answer, sentences, self._literal)
+        self.reasons = _Reasons(answer, table, sentences, self._literal)
 
     @cached_property
     def _stated(self) -> str:
         return hide_ranges(self.row.record.answer, self.row.parsed.marked)
 
-    def only_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
-        """The words of a claim that its premise lacks, where all of them stand in these values and names; else none."""
-        stems = {*chain.from_iterable(self._sentences.all[index].stems for index in premise.window)}
-        missing = [word for word in words if self._words.content[word] and self._words.stems[word] not in stems]
-        chars = self.row.parsed.words
+    def words_of_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
+        """The words of a claim in these values and names, if possible those that its premise lacks.
+
+        With them stand those beside them, where its premise lacks no more.
+        """
+        chars, stems = (
+            self.row.parsed.words,
+            {*chain.from_iterable(self._sentences.all[at].stems for at in premise.window)},
+        )
+        inside = [word for word in words if self._words.is_word[word] and any(map(chars[word].overlaps, others))]
+        own = {*inside, *(word for word in words if self._words.content[word])}
+        missing = sorted(word for word in own if self._words.stems[word] not in stems)
         near = [chars[max(word - 1, 0) : word + 1] for word in missing]  # "hours" of "35 hours" stands behind the value
-        return missing if all(any(word.overlaps(other) for word in pair for other in others) for pair in near) else ()
+        if missing and all(any(word.overlaps(other) for word in pair for other in others) for pair in near):
+            return missing
+        return [word for word in inside if word in missing] or inside
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""

@@ -36,6 +36,7 @@ from attribeam.attribution.verdict.texts import (
     carries_content,
     negated_words,
     record_lines,
+    set_same_limit,
     stem,
     words_and_marks,
 )
@@ -645,12 +646,12 @@ def _numbers_in(words: Sequence[str]) -> frozenset[int]:
 def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Sentence) -> float:
     """The share of the words that claim and sentence have in the same order which one of them denies, and one does not.
 
-    0 where as many are denied in both.
+    0 where as many are denied in both, and where one sets a limit with a negation, and one without.
     """
     in_claim, in_sentence = negated_words(lowered), negated_words(sentence.lowered)
     if any(field.truth is Truth.NO for field in record_lines(sentence.text)):
         in_sentence = [True] * len(in_sentence)
-    if not any(in_claim) and not any(in_sentence):
+    if (not any(in_claim) and not any(in_sentence)) or set_same_limit(lowered, sentence.lowered):
         return 0.0
     said = [word for word, text in enumerate(lowered) if carries_content(text)]
     read = [word for word, text in enumerate(sentence.lowered) if carries_content(text)]
@@ -668,9 +669,9 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
 
 
 def _opposed_words(lowered: Sequence[str], sentence: Sequence[str], start: int, end: int) -> int:
-    """How many words have an opposite instead of them in a clause of a sentence; -1 where one of the two is denied.
+    """How many words have an opposite instead of them in a clause of a sentence; -1 where one of the two is turned.
 
-    "Not open" is "closed".
+    "Not open" is "closed", and so are "open until six" and "closes at six", or "open every day except Monday".
     """
     clause = frozenset(sentence[start:end])
     own = ((at, OPPOSITES[word]) for at, word in enumerate(lowered) if word in OPPOSITES and word not in clause)
@@ -680,8 +681,13 @@ def _opposed_words(lowered: Sequence[str], sentence: Sequence[str], start: int, 
     in_claim, in_clause = negated_words(lowered), defaultdict[str, set[bool]](set)
     for word, is_negated in zip(sentence[start:end], negated_words(sentence)[start:end], strict=True):
         in_clause[word].add(is_negated)
-    differ = any(in_clause[other] != {in_claim[at]} for at, others in turning for other in others)
+    differ = _TURNING.isdisjoint(lowered) is not _TURNING.isdisjoint(sentence[start:end]) or any(
+        in_clause[other] != {in_claim[at]} for at, others in turning for other in others
+    )
     return -1 if differ else len(turning)
+
+
+_TURNING = frozenset(["until", "till", "except", "unless"])
 
 
 def _mean(values: Sequence[bool]) -> float:

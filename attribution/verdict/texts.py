@@ -270,6 +270,29 @@ def lowered_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(lowered)
 
 
+_NEGATION = r"(?:not|no|never|cannot|without|nothing|\S*n['’]t)\b"
+_LIMITS = [
+    (re.compile(plain), re.compile(rf"\b{_NEGATION}{denied}\b"))
+    for plain, denied in (
+        (
+            r"\b(?:up to|at most|maximum|max)\b",
+            r"(?: \S+){0,4}? (?:exceed\w*|(?:more|\w{3,}er) than|(?:over|above) \d+)",
+        ),
+        (r"\bonly\b", r"(?: \S+){0,30}? (?:unless|until|except|before)"),
+        (r"\bfree\b(?! of (?!charge))", r"(?: \S+){0,3}? (?:fees?|costs?|charges?|charged)"),
+    )
+]
+"""How a limit is set without a negation, and how with one."""
+
+
+def set_same_limit(lowered: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether of two texts one says with a negation what the other says without: "not over 9" is "up to 9"."""
+    texts = " ".join(lowered), " ".join(other)
+    return any(
+        plain.search(one) and denied.search(two) for plain, denied in _LIMITS for one, two in (texts, texts[::-1])
+    )
+
+
 def _denies(word: str, following: str) -> bool:
     if word in ("no", "not"):
         return following not in _NOT_DENIED
@@ -372,6 +395,7 @@ class AnswerWords:
 
 
 _UNSEEN, _FILLER = ("&", "\\u", "\u00ad", "-\n", "-\r", "- ", "-\t"), "\u2060"
+_WITHOUT_BLANKS = re.compile(rf"[^\s{_FILLER}](?:.*[^\s{_FILLER}])?", re.DOTALL)
 _WRITTEN_OTHERWISE = re.compile(
     r"&(?:amp;)*(?:[a-zA-Z][a-zA-Z0-9]{1,30}|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});|(?<!\\)(?:\\u[0-9a-fA-F]{4})+"
     r"|(?:(?<=[^\W\d_])-|\u00ad)(?:[ \t]*\r?\n[ \t]*|[ \t]+)(?=[^\W_])"
@@ -389,7 +413,7 @@ def as_seen(text: str, answer: str) -> str:
     """
     if not any(sign in text for sign in _UNSEEN):
         return text
-    lowered, kept = answer.lower(), _NO_TEXT if _json_text(text) is None else _NO_TEXT_IN_JSON
+    lowered, kept = answer.lower(), _NO_TEXT if _json_document(text) is None else _NO_TEXT_IN_JSON
 
     def seen(match: re.Match[str]) -> str:
         written = match.group()
@@ -468,42 +492,140 @@ class RecordLine:
 
 
 def record_lines(text: str) -> Iterator[RecordLine]:
-    """The lines of a passage; one that is JSON is read as the lines ``path of names: value``."""
-    for line in (_json_text(text) or text).split("\n"):
-        line = visible(line) or line
-        match = _FIELD.match(line)
+    """The lines of a passage; a row of a table is one, and no field."""
+    for line in _lines(text):
+        shown = visible(line.text) or line.text
+        match = None if line.is_row else _FIELD.match(shown)
         if match is None:
-            if line.strip():
-                yield RecordLine(line, None, line, Truth.OTHER)
+            yield RecordLine(shown, None, shown, Truth.OTHER)
         else:
             key, value = match.group(1), match.group(2).strip()
             spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key)
             yield RecordLine(f"{spread}: {value}", key, value, _TRUTHS.get(value.lower().strip('"'), Truth.OTHER))
 
 
-def _json_text(text: str) -> str | None:
+class _Line(NamedTuple):
+    """A line that is not blank, where it begins and ends in its text, and whether it is a row of a table."""
+
+    start: int
+    end: int
+    text: str
+    is_row: bool = False
+
+
+_BLOCK_TAGS = (
+    "article|aside|blockquote|br|caption|d[dlt]|div|footer|h[1-6r]|header|li|main|nav|[ou]l|p|pre|section|table|tbody"
+    "|tfoot|thead|tr"
+)
+_INLINE_TAG = re.compile(
+    r"</?(?:a|abbr|b|cite|code|em|font|i|img|mark|q|s|small|span|strong|su[bp]|(?P<cell>t[dh])|u)(?:\s[^<>]*)?/?>",
+    re.IGNORECASE,
+)
+_LINE_END = re.compile(rf"\n|</?(?:{_BLOCK_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
+_JSON_OBJECT = re.compile(r"(?:^|[\[,])[ \t]*(?P<object>\{[^{}]*\})(?=[ \t]*(?:[\],]|$))", re.MULTILINE)
+"""An object without others in it, which stands in a list, or alone in its lines."""
+_LONGEST_CELL = 20
+"""The most words of a value in a list of objects that is read as a table; a list of reviews has longer ones."""
+
+
+@remembered
+def _lines(text: str) -> tuple[_Line, ...]:
+    """The lines of a text, which tags of HTML blocks end, too; JSON is read as the lines ``path of names: value``.
+
+    Rows of tables and the objects in a list of JSON are one line each, as "head: cell, head: cell.". Lines of a text
+    that is JSON as a whole stand at -1; those of other texts have invisible code points instead of HTML tags.
+    """
+    document = _json_document(text)
+    if document is not None:
+        return (*_flat_lines(document),)
+    seen, lines, start = _INLINE_TAG.sub(_hidden_tag, text) if "<" in text else text, list[_Line](), 0
+    for row in sorted((*_json_rows(text), *_table_rows(text, seen))):
+        if row.start >= start:
+            lines += (*_lines_between(seen, start, row.start), row)
+            start = row.end
+    return (*lines, *_lines_between(seen, start, len(text)))
+
+
+def _hidden_tag(tag: re.Match[str]) -> str:
+    return (" " if tag["cell"] else "").ljust(len(tag[0]), _FILLER)
+
+
+def _lines_between(text: str, start: int, end: int) -> Iterator[_Line]:
+    ends = [match.span() for match in _LINE_END.finditer(text, start, end)]
+    for (_, first), (last, _) in pairwise(((start, start), *ends, (end, end))):
+        if _WITHOUT_BLANKS.search(text, first, last):
+            yield _Line(first, last, text[first:last])
+
+
+def _json_rows(text: str) -> Iterator[_Line]:
+    for match in _JSON_OBJECT.finditer(text) if "{" in text else ():
+        if row := _row_text(_json_document(match["object"])):
+            yield _Line(*match.span("object"), row, is_row=True)
+
+
+def _table_rows(text: str, seen: str) -> Iterator[_Line]:
+    """The rows of tables with heads; ``seen`` is the text without HTML."""
+    if "<tr" not in text.lower() and text.count("|") + text.count("\t") < _FEWEST_SIGNS:
+        return
+    table, heads = structured_text(text), list[CharRange]()
+    for row in table.rows:
+        first = bisect_left(table.parts, row.char_start, key=lambda part: part.char_start)
+        last = bisect_left(table.parts, row.char_end, key=lambda part: part.char_start)
+        cells = [*table.parts[first:last]]
+        if all(kind is ClaimKind.HEADING for kind in table.kinds[first:last]):
+            heads = cells
+        elif len(cells) > 1 and len(cells) == len(heads) and heads[-1] in table.labels[last - 1]:
+            named = (f"{head.of(seen).strip()}: {cell.of(seen)}" for head, cell in zip(heads, cells, strict=True))
+            yield _Line(row.char_start, row.char_end, ", ".join(named) + ".", is_row=True)
+
+
+def _json_document(text: str) -> object:
+    """What a text says that is JSON as a whole, None for one that is none."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        document = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return "\n".join(_flat_lines(document))
 
 
-def _flat_lines(document: object) -> Iterator[str]:
-    """One line per value, in their order; of the names on the way to it, the last three."""
+def _flat_lines(document: object) -> Iterator[_Line]:
+    """One line per value, in their order, after the last three of the names on the way to it; lists may be tables."""
     left: list[tuple[object, tuple[str, ...]]] = [(document, ())]
     while left:
         value, path = left.pop()
+        names = " ".join(path)[-_LONGEST_KEY:]
         if isinstance(value, dict):
-            names = ((" ".join(str(name).split()), inner) for name, inner in value.items())
-            left += [(inner, (*path, name)[-_NAMES_OF_A_PATH:]) for name, inner in reversed([*names])]
+            named = ((" ".join(str(name).split()), inner) for name, inner in value.items())
+            left += [(inner, (*path, name)[-_NAMES_OF_A_PATH:]) for name, inner in reversed([*named])]
         elif isinstance(value, list):
-            left += [(inner, path) for inner in reversed(value)]
+            rows = [*map(_row_text, value)]
+            if len(rows) > 1 and all(rows):
+                yield from (_Line(-1, -1, f"{names}: {row}" if path else row, is_row=True) for row in rows)
+            else:
+                left += [(inner, path) for inner in reversed(value)]
         else:
-            text = value if isinstance(value, str) else json.dumps(value)
-            yield f"{' '.join(path)[-_LONGEST_KEY:]}: {text}" if path else text
+            text = _json_value(value)
+            written = f"{names}: {text}" if path else text
+            yield from (_Line(-1, -1, line) for line in written.split("\n") if line.strip())
+
+
+def _row_text(record: object) -> str:
+    """An object of JSON as a row, empty for one with one value or with long or nested ones."""
+    if (
+        not isinstance(record, dict)
+        or len(record) < 2
+        or any(isinstance(value, dict | list) for value in record.values())
+    ):
+        return ""
+    cells = [(name, _json_value(value).split()) for name, value in record.items()]
+    if any(len(words) > _LONGEST_CELL for _, words in cells):
+        return ""
+    return ", ".join(f"{name}: {' '.join(words)}" for name, words in cells) + "."
+
+
+def _json_value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 _FIELD_SHARE, _FIELD_WORDS = 0.5, 0.25
@@ -553,8 +675,8 @@ def row_kind(question: str, lines: Sequence[RecordLine]) -> RowKind:
     return RowKind.SUMMARY if is_summary else RowKind.QUESTION
 
 
-_SENTENCE_END = re.compile(r"""[.!?](?=$|[ \t"'”’)\]])""")
-_WORD_BEHIND = re.compile(r"""[\s"'”’)\]]*(\w+)""")
+_SENTENCE_END = re.compile(rf"""[.!?](?=$|[ \t"'”’)\]{_FILLER}])""")
+_WORD_BEHIND = re.compile(rf"""[\s"'”’)\]{_FILLER}]*(\w+)""")
 _FEWEST_SIGNS = 3
 """The fewest bars or tabs of a table of two rows."""
 _INITIALS, LONGEST_TITLE = re.compile(r"(?:[^\W\d_]\.)+"), 12
@@ -688,40 +810,18 @@ def read_sentences(text: str, wholes: Wholes = ()) -> tuple[Sentence, ...]:
     """
     _sentence = partial(_sentence_of, wholes)
     sentences: list[Sentence] = []
-    if _json_text(text) is not None:
-        for number, field in enumerate(record_lines(text)):
+    for number, (line, field) in enumerate(zip(_lines(text), record_lines(text), strict=True)):
+        if line.is_row:
+            row = _sentence(line.text, number, line.start)
+            sentences.append(row._replace(end=line.end, is_row=True))
+        elif line.start < 0:
             (_, first), *others = _texts_of_sentences(field.text)
             sentences.append(_sentence(first, number, -1, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"}))
             sentences += (_sentence(sentence, number, -1) for _, sentence in others)
-        return tuple(sentences)
-    rows = _table_rows(text)
-    offset = number = 0
-    for line in text.split("\n"):
-        if offset in rows:
-            row = _sentence(rows[offset], number, offset)
-            sentences.append(row._replace(end=offset + len(line), is_row=True))
         else:
-            sentences += (_sentence(sentence, number, offset + start) for start, sentence in _texts_of_sentences(line))
-        offset += len(line) + 1
-        number += bool(line.strip())
+            parts = _texts_of_sentences(line.text)
+            sentences += (_sentence(sentence, number, line.start + start) for start, sentence in parts)
     return tuple(sentences)
-
-
-def _table_rows(text: str) -> dict[int, str]:
-    """The rows of tables with heads, by where their lines begin, each as "head: cell, head: cell"."""
-    if text.count("|") + text.count("\t") < _FEWEST_SIGNS:
-        return {}
-    table, rows, heads = structured_text(text), dict[int, str](), list[CharRange]()
-    for row in table.rows:
-        first = bisect_left(table.parts, row.char_start, key=lambda part: part.char_start)
-        last = bisect_left(table.parts, row.char_end, key=lambda part: part.char_start)
-        cells = [*table.parts[first:last]]
-        if all(kind is ClaimKind.HEADING for kind in table.kinds[first:last]):
-            heads = cells
-        elif len(cells) > 1 and len(cells) == len(heads) and heads[-1] in table.labels[last - 1]:
-            named = (f"{head.of(text)}: {cell.of(text)}" for head, cell in zip(heads, cells, strict=True))
-            rows[row.char_start] = ", ".join(named) + "."
-    return rows
 
 
 def end_sentence(word: str, following: str, before: str = "") -> bool:
@@ -743,9 +843,8 @@ def _texts_of_sentences(line: str) -> Iterator[tuple[int, str]]:
     """Where each sentence of a line begins, and its text."""
     ends = (match.end() for match in _SENTENCE_END.finditer(line) if _is_end(line, match.end()))
     for start, end in pairwise((0, *ends, len(line))):
-        text = line[start:end].lstrip()
-        if text:
-            yield end - len(text), text.rstrip()
+        if text := _WITHOUT_BLANKS.search(line, start, end):
+            yield text.start(), text.group()
 
 
 def _is_end(line: str, end: int) -> bool:

@@ -322,3 +322,55 @@ def test_a_sentence_of_invisible_characters_is_read_and_says_nothing(attributor)
     assert [one.words for one in read_sentences("It is red.\n\u200b")][-1] == ("\u200b",)
     passages = ["\ufeff", "It is red.\n\u200b\nIt shines."]
     assert supports(attributor, passages, "It is red.") == {Support.SUPPORTED}
+
+
+PLANS_IN_JSON = '{"Plan": "Basic", "Price": "$10"}, {"Plan": "Pro", "Price": "$25"}'
+PLANS_IN_HTML = """<tr><th>Plan</th><th>Price</th></tr>
+<tr><td>Basic</td><td>$10</td></tr><tr>\n<td>Pro</td>\n<td><b>$25</b></td></tr>"""
+INFOBOX = "<table><tr><th>Height</th><td>90 m</td></tr><tr><th>Age</th><td>80</td></tr></table>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Our plans: <table>{PLANS_IN_HTML}</table> All of them can be cancelled.",
+        f"{INFOBOX}<TABLE class='wide'>{PLANS_IN_HTML}",
+        f"Our plans:\n[{PLANS_IN_JSON}]",
+        f"[{PLANS_IN_JSON}]",
+        PLANS_IN_JSON.replace("}, ", "}\n"),
+        "Our plans:\n```json\n" + PLANS_IN_JSON.replace(" ", "\n ") + "\n```",
+    ],
+)
+def test_rows_of_html_and_objects_in_a_list_of_json_are_read_with_their_names(text):
+    rows = [one for one in read_sentences(text) if one.is_row]
+    assert [one.text for one in rows] == ["Plan: Basic, Price: $10.", "Plan: Pro, Price: $25."]
+    assert [line.key for line in record_lines(text) if "Basic" in line.text] == [None]
+    assert all("Basic" in text[one.start : one.end] for one in rows[:1] if one.start >= 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLANS_IN_JSON.split(", {")[0],
+        json.dumps([{"stars": 4, "review": "It was good. " * 9}, {"stars": 5, "review": "Fine."}]),
+        json.dumps([{"name": "Pier", "hours": {"Monday": "9-5"}}, {"name": "Mill", "hours": None}]),
+        'Found: {"hours": {"Monday": "9-5", "Tuesday": "9-5"}}',
+        INFOBOX,
+    ],
+)
+def test_one_object_and_long_or_nested_ones_are_no_table(text):
+    assert not any(one.is_row for one in read_sentences(text))
+
+
+def test_json_rows_in_an_object_begin_with_their_names():
+    text = f'{{"shop": "Kettle", "plans": [{PLANS_IN_JSON}]}}'
+    assert [one.text for one in read_sentences(text)][:2] == ["shop: Kettle", "plans: Plan: Basic, Price: $10."]
+
+
+def test_blocks_of_html_end_sentences_and_tags_are_not_read():
+    text = "<p>It <b>opens.</b> Tea is <i>2</i> euros</p><p class='a'>No dogs.</p><ul><li>Cake</li></ul> List<int> a<b"
+    read = read_sentences(text)
+    assert [one.text for one in read] == ["It opens.", "Tea is 2 euros", "No dogs.", "Cake", "List<int> a<b"]
+    assert [one.line for one in read] == [0, 0, 1, 2, 3]
+    assert text[read[1].start : read[1].end] == "Tea is <i>2</i> euros"
+    assert [line.text for line in record_lines(text)][1:] == ["No dogs.", "Cake", " List<int> a<b"]
