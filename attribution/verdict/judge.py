@@ -508,7 +508,7 @@ class VerdictJudge:
             named = self._named(words, of_words, support) if flagged else ()
             why = answer.reasons.why(words, premise, support, answer.row.spans[index].chars)
             if why.others:
-                named = answer.words_of_others(words, premise, why.others) or named
+                named = answer.only_others(words, premise, why.others) or named
             verdicts[index] = {
                 "support": support,
                 "support_score": score,
@@ -565,22 +565,13 @@ class _ReadAnswer:
     def _stated(self) -> str:
         return hide_ranges(self.row.record.answer, self.row.parsed.marked)
 
-    def words_of_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
-        """The words of a claim in these values and names, if possible those that its premise lacks.
-
-        With them stand those beside them, where its premise lacks no more.
-        """
-        chars, stems = (
-            self.row.parsed.words,
-            {*chain.from_iterable(self._sentences.all[at].stems for at in premise.window)},
-        )
-        inside = [word for word in words if self._words.is_word[word] and any(map(chars[word].overlaps, others))]
-        own = {*inside, *(word for word in words if self._words.content[word])}
-        missing = sorted(word for word in own if self._words.stems[word] not in stems)
+    def only_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
+        """The words of a claim that its premise lacks, where all of them stand in these values and names; else none."""
+        stems = {*chain.from_iterable(self._sentences.all[index].stems for index in premise.window)}
+        missing = [word for word in words if self._words.content[word] and self._words.stems[word] not in stems]
+        chars = self.row.parsed.words
         near = [chars[max(word - 1, 0) : word + 1] for word in missing]  # "hours" of "35 hours" stands behind the value
-        if missing and all(any(word.overlaps(other) for word in pair for other in others) for pair in near):
-            return missing
-        return [word for word in inside if word in missing] or inside
+        return missing if all(any(word.overlaps(other) for word in pair for other in others) for pair in near) else ()
 
     def ranges_of(self, words: Sequence[int]) -> list[CharRange]:
         """Where the words stand; those with only white space, marks or one short word between them are one range."""
