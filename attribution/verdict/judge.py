@@ -568,8 +568,13 @@ class _ReadAnswer:
     def only_others(self, words: Sequence[int], premise: Premise, others: Sequence[CharRange]) -> Sequence[int]:
         """The words of a claim that its premise lacks, where all of them stand in these values and names; else none."""
         stems = {*chain.from_iterable(self._sentences.all[index].stems for index in premise.window)}
-        missing = [word for word in words if self._words.content[word] and self._words.stems[word] not in stems]
-        chars = self.row.parsed.words
+        chars, is_word = self.row.parsed.words, self._words.is_word
+        own = (
+            word
+            for word in words
+            if self._words.content[word] or (is_word[word] and any(map(chars[word].overlaps, others)))
+        )
+        missing = [word for word in own if self._words.stems[word] not in stems]
         near = [chars[max(word - 1, 0) : word + 1] for word in missing]  # "hours" of "35 hours" stands behind the value
         return missing if all(any(word.overlaps(other) for word in pair for other in others) for pair in near) else ()
 
