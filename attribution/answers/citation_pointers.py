@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Flag, auto
-from functools import cached_property
+from functools import cache, cached_property
 
 from attribeam.schemas import CharRange, Passage
 
@@ -100,14 +100,10 @@ def named_ids(answer: str, passages: Sequence[Passage]) -> Iterator[PassageRefer
 
     Such an id has letters and digits. One that a passage has in its text may be what the answer tells about.
     """
-    lowered = answer.lower()
+    lowered, texts = answer.lower(), cache(lambda: "\n".join(passage.text.lower() for passage in passages))
     for index, passage in enumerate(passages):
         name = (passage.passage_id or "").strip().lower()
-        if (
-            _WRITTEN_ID.fullmatch(name)
-            and name in lowered
-            and not any(name in other.text.lower() for other in passages)
-        ):
+        if _WRITTEN_ID.fullmatch(name) and name in lowered and name not in texts():
             pattern = rf"(?<![\w/.-]){re.escape(name)}(?!\w|[-.]\w)"
             for match in re.finditer(pattern, answer, re.IGNORECASE):
                 yield PassageReference(CharRange(*match.span()), index)

@@ -376,13 +376,18 @@ def structured_text(answer: str) -> StructuredText:
             signs += json.fields if json.is_call else json.signs
     for fence in _CSV_FENCE.finditer(answer):
         signs += [CharRange(*sign.span()) for sign in _COMMA.finditer(answer, *fence.span("rows"))]
+    taken = bytearray(len(answer))
+    for chars in fields:
+        taken[chars.char_start : chars.char_end] = b"\1" * (chars.char_end - chars.char_start)
     for table in _tables(answer):
-        if table and not any(row.overlaps(other) for row, _ in table for other in (*fields, *rows)):
+        if table and not any(any(taken[row.char_start : row.char_end]) for row, _ in table):
             rows += [row for row, _ in table]
             parts += _labelled(answer, table)
+            for row, _ in table:
+                taken[row.char_start : row.char_end] = b"\1" * (row.char_end - row.char_start)
     signs += [CharRange(*line.span()) for line in _LINE_OF_THE_ANSWER.finditer(answer)]
-    chars, kinds, labels = zip(*sorted(parts), strict=True) if parts else ((), (), ())
-    return StructuredText(tuple(sorted(rows)), tuple(fields), chars, kinds, labels, merged_ranges(sorted(signs)))
+    ranges, kinds, labels = zip(*sorted(parts), strict=True) if parts else ((), (), ())
+    return StructuredText(tuple(sorted(rows)), tuple(fields), ranges, kinds, labels, merged_ranges(sorted(signs)))
 
 
 _Row = tuple[CharRange, list[CharRange]]

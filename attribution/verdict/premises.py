@@ -649,7 +649,8 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
     0 where as many are denied in both, and where one sets a limit with a negation, and one without.
     """
     in_claim, in_sentence = negated_words(lowered), negated_words(sentence.lowered)
-    if any(field.truth is Truth.NO for field in record_lines(sentence.text)):
+    cells = sentence.text.removesuffix(".").split(", ") if sentence.is_row else [sentence.text]
+    if any(field.truth is Truth.NO for cell in cells for field in record_lines(cell)):
         in_sentence = [True] * len(in_sentence)
     if (not any(in_claim) and not any(in_sentence)) or set_same_limit(lowered, sentence.lowered):
         return 0.0

@@ -264,7 +264,7 @@ def lowered_words(words: Sequence[str]) -> tuple[str, ...]:
     for at, word in enumerate(lowered):
         if word == "no" and any(number[:1].isdigit() for number in lowered[at + 1 : at + 3]):
             is_dotted = lowered[at + 1] == "."
-            is_label = is_dotted or (at > 0 and words[at - 1].isalnum() and words[at] != "no")
+            is_label = is_dotted or (at > 0 and words[at - 1].isalnum() and words[at] == "No")
             if is_label and lowered[at + 1 + is_dotted][:1].isdigit():
                 lowered[at] = "no."
     return tuple(lowered)
@@ -275,10 +275,10 @@ _LIMITS = [
     (re.compile(plain), re.compile(rf"\b{_NEGATION}{denied}\b"))
     for plain, denied in (
         (
-            r"\b(?:up to|at most|maximum|max)\b",
+            r"\b(?:up to|at most|maximum of|max of)\b",
             r"(?: \S+){0,4}? (?:exceed\w*|(?:more|\w{3,}er) than|(?:over|above) \d+)",
         ),
-        (r"\bonly\b", r"(?: \S+){0,30}? (?:unless|until|except|before)"),
+        (r"\bonly\b", r"(?: \S+){0,30}? (?:unless|except)"),
         (r"\bfree\b(?! of (?!charge))", r"(?: \S+){0,3}? (?:fees?|costs?|charges?|charged)"),
     )
 ]
@@ -289,7 +289,9 @@ def set_same_limit(lowered: Sequence[str], other: Sequence[str]) -> bool:
     """Whether of two texts one says with a negation what the other says without: "not over 9" is "up to 9"."""
     texts = " ".join(lowered), " ".join(other)
     return any(
-        plain.search(one) and denied.search(two) for plain, denied in _LIMITS for one, two in (texts, texts[::-1])
+        plain.search(one) and denied.search(two) and not plain.search(two)
+        for plain, denied in _LIMITS
+        for one, two in (texts, texts[::-1])
     )
 
 
@@ -492,16 +494,19 @@ class RecordLine:
 
 
 def record_lines(text: str) -> Iterator[RecordLine]:
-    """The lines of a passage; a row of a table is one, and no field."""
-    for line in _lines(text):
-        shown = visible(line.text) or line.text
-        match = None if line.is_row else _FIELD.match(shown)
-        if match is None:
-            yield RecordLine(shown, None, shown, Truth.OTHER)
-        else:
-            key, value = match.group(1), match.group(2).strip()
-            spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key)
-            yield RecordLine(f"{spread}: {value}", key, value, _TRUTHS.get(value.lower().strip('"'), Truth.OTHER))
+    """The lines of a passage; those of JSON are its fields, and another row of a table is one, and no field."""
+    document = _json_document(text)
+    yield from map(_record_line, _lines(text) if document is None else _flat_lines(document, with_rows=False))
+
+
+def _record_line(line: _Line) -> RecordLine:
+    shown = visible(line.text) or line.text
+    match = None if line.is_row else _FIELD.match(shown)
+    if match is None:
+        return RecordLine(shown, None, shown, Truth.OTHER)
+    key, value = match.group(1), match.group(2).strip()
+    spread = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key)
+    return RecordLine(f"{spread}: {value}", key, value, _TRUTHS.get(value.lower().strip('"'), Truth.OTHER))
 
 
 class _Line(NamedTuple):
@@ -565,7 +570,7 @@ def _json_rows(text: str) -> Iterator[_Line]:
 
 def _table_rows(text: str, seen: str) -> Iterator[_Line]:
     """The rows of tables with heads; ``seen`` is the text without HTML."""
-    if "<tr" not in text.lower() and text.count("|") + text.count("\t") < _FEWEST_SIGNS:
+    if "<th" not in text.lower() and text.count("|") + text.count("\t") < _FEWEST_SIGNS:
         return
     table, heads = structured_text(text), list[CharRange]()
     for row in table.rows:
@@ -589,8 +594,11 @@ def _json_document(text: str) -> object:
         return None
 
 
-def _flat_lines(document: object) -> Iterator[_Line]:
-    """One line per value, in their order, after the last three of the names on the way to it; lists may be tables."""
+def _flat_lines(document: object, *, with_rows: bool = True) -> Iterator[_Line]:
+    """One line per value, in their order, after the last three of the names on the way to it.
+
+    The objects of a list are one line each, if they may be rows of a table.
+    """
     left: list[tuple[object, tuple[str, ...]]] = [(document, ())]
     while left:
         value, path = left.pop()
@@ -599,7 +607,7 @@ def _flat_lines(document: object) -> Iterator[_Line]:
             named = ((" ".join(str(name).split()), inner) for name, inner in value.items())
             left += [(inner, (*path, name)[-_NAMES_OF_A_PATH:]) for name, inner in reversed([*named])]
         elif isinstance(value, list):
-            rows = [*map(_row_text, value)]
+            rows = [*map(_row_text, value)] if with_rows else []
             if len(rows) > 1 and all(rows):
                 yield from (_Line(-1, -1, f"{names}: {row}" if path else row, is_row=True) for row in rows)
             else:
@@ -810,12 +818,13 @@ def read_sentences(text: str, wholes: Wholes = ()) -> tuple[Sentence, ...]:
     """
     _sentence = partial(_sentence_of, wholes)
     sentences: list[Sentence] = []
-    for number, (line, field) in enumerate(zip(_lines(text), record_lines(text), strict=True)):
+    for number, line in enumerate(_lines(text)):
         if line.is_row:
-            row = _sentence(line.text, number, line.start)
+            row = _sentence(line.text, number, line.start, breaks=frozenset())
             sentences.append(row._replace(end=line.end, is_row=True))
         elif line.start < 0:
-            (_, first), *others = _texts_of_sentences(field.text)
+            field = _record_line(line)
+            (_, first), *others = [*_texts_of_sentences(field.text)] or [(0, field.text)]
             sentences.append(_sentence(first, number, -1, also=field.joined_names, breaks=_CLAUSE_BREAKS - {":"}))
             sentences += (_sentence(sentence, number, -1) for _, sentence in others)
         else:

@@ -76,7 +76,9 @@ def _text_words(text: str, wholes: Wholes) -> _TextWords:
 def _ends(words: Sequence[str]) -> Iterator[bool]:
     """Which of the words and marks of a part end a sentence; the full stop of "J. Ray" and "Dr. Ray" does not."""
     before = ""  # up to a full stop that ends no sentence, such as that of "p" in "p.m."
-    for earlier, word, following in zip(["", "", *words][: len(words)], words, [*words[1:], ""], strict=True):
+    for earlier, word, following in zip(
+        ["", "", *words][: len(words)], words, [*words[1:], ""][: len(words)], strict=True
+    ):
         is_letter_behind = before[-1:] == "." and len(word) == 1 and all(len(part) < 2 for part in before.split("."))
         before = (before + word)[-LONGEST_TITLE:] if word == "." or is_letter_behind else word
         is_end = word in _SENTENCE_ENDS

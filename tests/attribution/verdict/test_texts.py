@@ -20,6 +20,7 @@ from attribeam.attribution.verdict.texts import (
     read_sentences,
     record_lines,
     row_kind,
+    set_same_limit,
     stem,
     words_and_marks,
 )
@@ -344,7 +345,7 @@ INFOBOX = "<table><tr><th>Height</th><td>90 m</td></tr><tr><th>Age</th><td>80</t
 def test_rows_of_html_and_objects_in_a_list_of_json_are_read_with_their_names(text):
     rows = [one for one in read_sentences(text) if one.is_row]
     assert [one.text for one in rows] == ["Plan: Basic, Price: $10.", "Plan: Pro, Price: $25."]
-    assert [line.key for line in record_lines(text) if "Basic" in line.text] == [None]
+    assert [line.key for line in record_lines(text) if "Basic" in line.text] == ["Plan" if text[0] == "[" else None]
     assert all("Basic" in text[one.start : one.end] for one in rows[:1] if one.start >= 0)
 
 
@@ -374,3 +375,22 @@ def test_blocks_of_html_end_sentences_and_tags_are_not_read():
     assert [one.line for one in read] == [0, 0, 1, 2, 3]
     assert text[read[1].start : read[1].end] == "Tea is <i>2</i> euros"
     assert [line.text for line in record_lines(text)][1:] == ["No dogs.", "Cake", " List<int> a<b"]
+
+
+@pytest.mark.parametrize("text", [
+    "Name: Anna\n\u200b\nCity: Oslo", '{"a": "It is lit.\\n\\u200b\\nTea."}', '["\\u2060", "Tea."]',
+])  # fmt: skip
+def test_lines_without_anything_to_see_are_read(text):
+    assert PassageWords([[Passage(text)]], word_table(BUNDLED_VERDICT)).words.size
+    assert read_sentences(text)[-1].text.endswith(("Tea.", "Oslo"))
+
+
+@pytest.mark.parametrize(("text", "other", "same"), [
+    ("up to 55 cm", "must not exceed 55 cm", True), ("only refunded if ill", "not refunded unless ill", True),
+    ("only safe before meals", "not safe before meals", False), ("only open until 10", "not open until 10", False),
+    ("free with card ; drinks cost 5", "not free with cost card", False),
+    ("fined over 80 ; maximum 500", "not fined over 80", False),
+])  # fmt: skip
+def test_a_limit_is_set_with_a_negation_or_without(text, other, same):
+    assert set_same_limit(text.split(), other.split()) is same
+    assert set_same_limit(other.split(), text.split()) is same
