@@ -389,6 +389,8 @@ def parsed_unmatched(answer, *texts):
     ("Sales were NOK 812 million.", "| NOK m | 2025 |\n|---|---|\n| Sales | 812 |"),
     ("Sales were €48.2 million.", "Figures in thousands of euros.\nSales: 48,210"),
     ("Sales fell by 4.9%.", "Sales: -4.9% (costs: +24.0%)"), ("Costs grew 24%.", "Sales: -4.9%, costs: +24.0%"),
+    ("Rents fell 20% in 2023.", "There was a fall of 20% in rents in 2023, and prices rose 20%."),
+    ("The range increased by 5%.", "The battery gains 5% in range, but weight fell 5%."),
     ("In FY97 it grew.", "In 1997 it grew."),
     ("The rate rose by 0.25 percentage points.", "The rate rose by a quarter of a point."),
     ("The rate rose by 0.25%.", "The rate rose by 25 basis points."),
