@@ -479,6 +479,7 @@ def test_a_name_an_amount_or_a_time_is_found_in_another_form(answer, passage):
     ("It opened in the 1800s.", "It opened on May 19th.", ("1800s",)),
     ("It took 30 minutes.", "It took two and a half hours.", ("30",)),
     ("The '00s decade was good.", "The firm lasted 20 years.", ("00s",)),
+    ("80s punk was loud.", "In the 1990s, punk was loud.", ("80s",)),
     (f"It is the {'9' * 5000}th century.", "1850", ("9" * 5000,)),
     ("It took three quarters of an hour.", "It took 40 minutes.", ("three quarters",)),
     ("It took two months.", "It took 90 days.", ("two",)),
