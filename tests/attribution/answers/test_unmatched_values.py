@@ -384,6 +384,7 @@ def parsed_unmatched(answer, *texts):
     ("It opened on 12 June 2024.", "Opened: Wed 12 June 24"), ("He died on 3 May '97.", "He died on May 3, 1997."),
     ("In the second quarter it grew.", "It grew in Q2. It shrank in 3Q."),
     ("They meet monthly.", "They meet once a year, and have lunch daily."),
+    ("Filters are replaced every month.", "It is cleaned daily. Filters last one month and must then be replaced."),
     ("It costs $12 per month.", "It costs $12/mo or $120 a year."), ("It was daily.", "It was never late."),
     ("It ended on 21 September 2025.", "It ended on 21 September. It began on 21 September 2024, not 2025."),
     ("Sales were NOK 812 million.", "| NOK m | 2025 |\n|---|---|\n| Sales | 812 |"),
