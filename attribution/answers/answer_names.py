@@ -40,7 +40,14 @@ from attribeam.attribution.answers.plain_text import (
     plain_text,
     remembered,
 )
-from attribeam.attribution.answers.quantities import PERCENT_BEHIND, RATE, comparable, number_quantities, phrases_in
+from attribeam.attribution.answers.quantities import (
+    CHANGE,
+    PERCENT_BEHIND,
+    RATE,
+    comparable,
+    number_quantities,
+    phrases_in,
+)
 from attribeam.schemas import CharRange, Passage
 
 Phrase = tuple[str, ...]
@@ -479,12 +486,25 @@ class PassageContent:
         for quantity in chain(number_quantities(self._numbers, text), phrases_in(text)):
             for kind, size in quantity.readings:
                 readings[kind].add(size)
+        for kind in self._undirected_changes():
+            readings[kind].update((Decimal(1), Decimal(-1)))
         readings[Kind.CENTURY].update(Decimal(int(year) // 100 + 1) for year in _YEAR.findall(text))
         for kind, size in map(version, VERSION.findall(text) if _DIGITS_JOINED.search(text) else ()):
             readings[kind].add(size)
         if self.words.issuperset(_DAYS):
             readings[Kind.TIMES_A_WEEK].add(Decimal(7))
         return {kind: frozenset(sizes) for kind, sizes in readings.items()}
+
+    def _undirected_changes(self) -> Iterator[str]:
+        """Changes by a percentage that also stands where nothing says whether it is a rise: "a fall of 20%"."""
+        text = self.plain
+        directed = {
+            phrase.end for phrase in phrases_in(text) if any(kind.startswith(CHANGE) for kind, _ in phrase.readings)
+        }
+        for number in self._numbers if directed else ():
+            percent = PERCENT_BEHIND.match(text, number.end)
+            if percent and percent.end() not in directed:
+                yield from (f"{CHANGE}{(amount / 100).normalize():f}" for amount in number.amounts)
 
     @cached_property
     def _differences(self) -> dict[str, frozenset[Decimal]]:

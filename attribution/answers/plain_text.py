@@ -255,7 +255,7 @@ def numbers_in(text: str) -> list[Number]:
 
 
 _BEFORE_DECADE = re.compile(
-    r"(?:\b(?:the|his|her|their|its|my|our|your|early|mid|late|low|high|lower|upper|in|and|to|or)[\s-]|['’])['’]?$",
+    r"(?:\b(?:the|his|her|their|its|my|our|your|early|mid|late|low|high|lower|upper|in|and|to|or)[\s-]|['’]|^|[.!?]\s)['’]?$",
     re.IGNORECASE,
 )
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TypeAlias
 
 from attribeam.attribution.answers.plain_text import (
@@ -105,7 +105,7 @@ _NOTHING_BEHIND = frozenset(["", *".,;:!?)]"])
 def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity]:
     """What the numbers of a text may say with what stands behind them."""
     measured = {measure.number.start: measure for group in measures_in(numbers, text) for measure in group}
-    scales = _scales_of_tables(text)
+    tables = _tables_with_scales(text)
     for number in numbers:
         readings: set[Reading] = {(Kind.AMOUNT, amount) for amount in number.amounts}
         if number.is_decade or text[number.end : number.end + 1] not in _NOTHING_BEHIND:
@@ -125,7 +125,8 @@ def number_quantities(numbers: Sequence[Number], text: str) -> Iterator[Quantity
             readings = below if is_sure else readings | below  # "-18" alone may be the end of a range
         elif text[number.start - 1 : number.start] in _BEFORE_HOUR and len(number.digits) < _LONGEST_HOUR:
             readings = readings.union(_hour(number, text))
-        if scales and not number.scale and not number.is_decade:
+        if tables and not number.scale and not number.is_decade:
+            scales = _scales_at(number, text, tables)
             readings = readings.union((Kind.AMOUNT, amount * scale) for amount in number.amounts for scale in scales)
         yield Quantity(number.start, number.end, frozenset(readings), _half_of_last_digit(number))
 
@@ -136,16 +137,39 @@ _SCALE_OF_TABLE = re.compile(
     r"\s?(?=[|).,:;\]\n]|$)",
     re.IGNORECASE,
 )
-_TABLE_HINTS = ("|", "thousands", "millions", "billions")
+_CELL_BEFORE, _CELL_BEHIND = (
+    re.compile(r"(?:^|[|\t\n])\s{0,16}[(+−–-]?\s?[$€£]?\s?$"),
+    re.compile(r"\)?\s{0,16}(?:[|\t\n]|$)"),
+)
+_LONGEST_CELL_BEFORE, _LONGEST_CAPTION = 24, 200
 
 
-def _scales_of_tables(text: str) -> frozenset[int]:
-    """What its bare numbers may have to be multiplied by: "| NOK m |", "Figures in thousands of euros"."""
-    lowered = text.lower()
-    if not any(hint in lowered for hint in _TABLE_HINTS):
-        return frozenset()
-    names = (match["scale"] or match["many"] for match in _SCALE_OF_TABLE.finditer(text))
-    return frozenset(ALL_SCALES.get(name.lower().strip("'’").removesuffix("s"), 1000) for name in names)
+def _is_row(line: str) -> bool:
+    return "|" in line or "\t" in line
+
+
+def _tables_with_scales(text: str) -> list[tuple[int, int, frozenset[int]]]:
+    """Where tables stand, and what their bare numbers may have to be multiplied by: "| NOK m |", "in thousands"."""
+    tables = list[tuple[int, int, frozenset[int]]]()
+    if not _is_row(text):
+        return tables
+    before = end = 0
+    for is_table, lines in groupby(text.split("\n"), _is_row):
+        before, start, end = before if is_table else end, end, end + sum(len(line) + 1 for line in lines)
+        found = _SCALE_OF_TABLE.finditer(text, max(start - _LONGEST_CAPTION, before), end) if is_table else ()
+        names = [(match["scale"] or match["many"]).lower().strip("'’").removesuffix("s") for match in found]
+        if names:
+            tables.append((start, end, frozenset(ALL_SCALES.get(name, 1000) for name in names)))
+    return tables
+
+
+def _scales_at(number: Number, text: str, tables: Iterable[tuple[int, int, frozenset[int]]]) -> frozenset[int]:
+    """What a number that is alone in the cell of a table may have to be multiplied by."""
+    is_cell = _CELL_BEHIND.match(text, number.end) and _CELL_BEFORE.search(
+        text, max(number.start - _LONGEST_CELL_BEFORE, 0), number.start
+    )
+    scales = (scales for start, end, scales in tables if start <= number.start < end)
+    return next(scales, frozenset()) if is_cell else frozenset()
 
 
 def _plain_readings(number: Number, text: str) -> Iterator[Reading]:

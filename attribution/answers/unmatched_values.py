@@ -249,6 +249,8 @@ _AMOUNTS = frozenset(
 _MORE_BEHIND = re.compile(
     r"(?:\s?(?:[^\W\d_]{1,12}|%|°[CF])|\s\w+\spoints?)?\s(?:more|less|fewer|(?!over|under|after|other|water)[a-z]{3,}er)\b"
 )
+_A_YEAR: dict[str, int] = {Kind.MONTHS: 12, Kind.SECONDS: 52 * 7 * 86_400}
+"""How long a year is in months, and the 52 weeks of one in seconds."""
 _DURATIONS = frozenset((Kind.SECONDS, Kind.MONTHS))
 
 
@@ -473,6 +475,21 @@ def _counts_own_list(number: Number, text: str, item_lines: Sequence[int]) -> bo
 Value: TypeAlias = AnswerValue | AnswerName
 
 
+def _tells_period(value: AnswerValue, passage: PassageContent) -> bool:
+    """Whether a sentence that says nothing of how often has the time between two: "lasts a month" for "monthly"."""
+    text = passage.plain
+    ends = [end.start() for end in _SENTENCE_END.finditer(text)]
+    periods, often = set[int](), set[int]()
+    for quantity in chain(number_quantities(numbers_in(text), text), phrases_in(text)):
+        sentence = bisect_left(ends, quantity.start)
+        for kind, size in quantity.readings:
+            if kind is Kind.OFTEN:
+                often.add(sentence)
+            elif kind in _A_YEAR and any(size * times == _A_YEAR[kind] for _, times, _ in value.parts[0]):
+                periods.add(sentence)
+    return not periods <= often
+
+
 class ValueMatcher:
     """Finds the unmatched values of one answer's spans; what a passage repeats is decided once."""
 
@@ -504,7 +521,7 @@ class ValueMatcher:
     def _hold_against(self, passages: Sequence[PassageContent]) -> None:
         """A small number that counts what no passage counts is no value.
 
-        How often something happens is one only where passages say that of one thing.
+        How often something happens is one only where passages say that of one thing, and tell its period of no other.
         """
         self.passages = passages
         tells = any(isinstance(value, AnswerValue) and value.counted == Kind.OFTEN for value in self._all_values)
@@ -515,7 +532,11 @@ class ValueMatcher:
             if isinstance(value, AnswerName)
             or not value.counted
             or any(value.counted in passage.counted_nouns for passage in passages)
-            or (value.counted == Kind.OFTEN and len(often) == 1)
+            or (
+                value.counted == Kind.OFTEN
+                and len(often) == 1
+                and (any(map(value.parts_in, passages)) or not any(_tells_period(value, one) for one in passages))
+            )
         ]
         self._ends = [value.chars.char_end for value in self._values]
 

@@ -433,7 +433,8 @@ class _Spellings:
         if self._passages.has_text(self._with_neighbours(value.chars)):
             return
         written = self._written.get(value.chars.char_start, ())
-        own = next((number for number in written if number.chars.char_end >= value.chars.char_end), None)
+        written = [number for number in written if number.chars.char_end >= value.chars.char_end]
+        own = next((number for number in written if number.says(value.parts)), written[0] if written else None)
         if own is None:
             return
         around = _stems_around(self._answer, own.whole)
@@ -446,7 +447,14 @@ class _Spellings:
 
     def _phrase_elsewise(self, phrase: Quantity) -> Iterator[tuple[int, str]]:
         """A phrase that is too common to be a value, "half an hour", where passages lack a word of it."""
-        own = next((number for number in self._written[phrase.start] if number.chars.char_end == phrase.end), None)
+        own = next(
+            (
+                number
+                for number in self._written[phrase.start]
+                if number.chars.char_end == phrase.end and phrase.readings <= number.readings
+            ),
+            None,
+        )
         if own is not None and not all(
             stem(self._word(word)) in self._passages.stems for word in self._words_of(own.whole)
         ):

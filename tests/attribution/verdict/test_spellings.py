@@ -68,6 +68,7 @@ def test_what_the_asker_told_of_himself_is_not_read_in_sentences_to_him(question
     ("It was built around 1913.", "It was built c. 1913.", {"around": "c"}),
     ("It grew in the second quarter.", "It grew in Q2.", {"second": "Q2", "quarter": ""}),
     ("It costs $12 per month.", "It costs $12/mo.", {"month": "mo"}),
+    ("It costs $12 a month.", "It costs $12/month.", {}), ("It costs $12 a week.", "It costs $12/week.", {}),
     ("Sales were NOK 812 million.", "| NOK m | 2025 |\n|---|---|\n| Sales | 812 |", {"million": ""}),
     ("Sales fell by 4.9%.", "Sales: -4.9%", {"fell": ""}),
     ("Twelve ships sank.", "A dozen ships sank.", {"Twelve": "dozen"}),
