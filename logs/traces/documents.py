@@ -56,8 +56,12 @@ _NO_IDS = words(
 """Keys whose texts are no passages, so that an object with one of them is no table of texts by their ids."""
 _PRINTED_DOCUMENT = re.compile(r"""page_content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?: metadata=.*)?""", re.DOTALL)
 """A document of LangChain as ``str`` prints it."""
-_ID = re.compile(r"(?=[!-~]*(?:[\d_/#-]|\.[a-z]{2,5}$))[!-~]*[A-Za-z0-9=/]")
-"""An id, the name of a file or an address, but no word and no text: a text ends with its full stop."""
+_NAMED = re.compile(
+    r"[^\s@]+\.[a-z0-9]{2,5}|[a-z0-9]+://\S+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,}", re.IGNORECASE
+)
+"""The name of a file, an address or a long id, but no text: a text ends with its full stop."""
+_COUNTED = re.compile(r"[A-Za-z][A-Za-z_:/#-]*\d[\w:/#-]*", re.ASCII)
+"""A short id, such as "doc-1"; alone it may be a text."""
 _LIST_IN_PARQUET = frozenset(words("list element item array bag array_element"))
 _DEEPEST = 8
 
@@ -186,7 +190,10 @@ def once_each(documents: Iterable[Document]) -> tuple[Document, ...]:
 
 def are_ids(value: object) -> bool:
     """Whether a value is a list of ids of passages, with none of their texts."""
-    return isinstance(value, list) and bool(value) and all(isinstance(id, str) and _ID.fullmatch(id) for id in value)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return False
+    patterns = (_NAMED, _COUNTED) if len(value) > 1 else (_NAMED,)
+    return bool(value) and all(any(pattern.fullmatch(item) for pattern in patterns) for item in value)
 
 
 def among(others: Sequence[Document]) -> Callable[[Iterable[Document]], bool]:
@@ -358,7 +365,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 """What begins a part: "[1]", "1.", "## Document 1:", and with its title "Source 1 (a.pdf):", "[Document 1: a.pdf]"."""
-_LABEL_END = re.compile(r"\n[ \t]*\[(?:end[ \t]+|/)[a-z \t]+\d{1,3}\][ \t]*\Z", re.IGNORECASE)
+_LABEL_END = re.compile(r"\n[ \t]*\[(?:end[ \t]|/)[a-z \t]+\d{1,3}\][ \t]*\Z", re.IGNORECASE)
 _LABEL_IN_LINE = re.compile(r"(?<=[.!?)\"”])[ \t]+(?=\[(\d{1,3})\]:?[ \t]+(?:[^\s\[\]]+[ \t]+){4})")
 """Between sentences of a line, before a part of five words or more."""
 _DIGITS = re.compile(r"\d+")
@@ -376,10 +383,13 @@ _TOLD = re.compile(
 )
 """How a paragraph begins that tells the model what to do: with that, or with a heading."""
 _OF_ANSWERING = re.compile(
-    r"\b(?:(?:the|your|an|each|every|any) (?:final )?(?:answers?(?! is (?:yes|no)\b)|context)\b|when answering"
-    r"|respond to the (?:user|query)|answer (?:questions|(?:the|this|my|all) (?:user|questions?|query|following))"
+    r"\b(?:(?:your|the final) answers?\b"
+    r"|(?:use|using|from|on|in|if|only|outside|beyond) (?:only )?the (?:\w+ )?context\b"
+    r"|when answering(?:[,.:]| (?:the|this|a) (?:question|user|query))|respond to the query"
+    r"|answer (?:questions|(?:the|this|my|all) (?:user|questions?|query|following))"
     r"|(?:answer|respond|reply) (?:only|briefly|shortly|concisely|politely|based|using|from|in (?!person|writing))"
-    r"|(?:do not|don['’]t) know(?: the answer)?[,.;\"]|be (?:brief|concise)\b|cite (?!this|as)|cite[.:,]"
+    r"|(?:do not|don['’]t) know(?: the answer)?[,.;\"]|be (?:brief|concise)\b"
+    r"|cite (?:(?:your|the|all|each) )*(?:sources?|passages?|documents?|references?|\[)|cite[.:,]"
     r"|prior knowledge|make (?:things|anything|facts) up|you are an? [^.\n]{0,60}\b(?:assistant|bot)\b"
     r"|(?:return|output|respond with|answer with) (?:(?:only|valid|an?) )*(?:json|markdown)\b"
     r"|(?:provided|retrieved) (?:documents|sources|passages|text|excerpts)"
@@ -387,8 +397,10 @@ _OF_ANSWERING = re.compile(
     re.IGNORECASE,
 )
 _BARE_QUESTION = re.compile(
-    r"(?:who|whose|what|when|where|which|why|how|is|are|does|do|did|can|could|should)(?:[ \t]+[^\s.!:;]+){2,}"
-    r"|(?:please[ \t]+)?(?:(?:tell|give|show)[ \t]+me|explain|summari[sz]e|describe|compare)\b[^\n]{1,200}",
+    r"(?:(?:(?:who|whose|what|when|where|which|why|how)(?: \w+){0,3}? )?"
+    r"(?:is|are|was|were|does|do|did|can|could|should|will)"
+    r"|who|how (?:many|much|long|often|far|old))(?:[ \t]+[^\s.!:;]+){2,}"
+    r"|(?:please[ \t]+)?(?:(?:tell|give|show)[ \t]+me|explain|summari[sz]e|describe)\b[^\n]{1,200}",
     re.IGNORECASE,
 )
 """A question without its mark."""

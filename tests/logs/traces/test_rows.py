@@ -295,6 +295,14 @@ def test_list_of_ids_has_no_texts(row):
     assert [one[:3] for one in row.passages or ()] == [(None, None, "doc-1"), (None, None, "b.pdf")]
 
 
+@pytest.mark.parametrize("texts", [
+    ["$5"], ["42", "17"], ["2024-05-01"], ["+49-341-55"], ["SKU-1234"], ["true/false"], ["me@x.com"], ["x=1+2"],
+])  # fmt: skip
+def test_short_values_are_texts(texts):
+    (row,), _ = read("jsonl", lines({**PLAIN, "contexts": texts}))
+    assert [document.text for document in row.passages] == texts
+
+
 @pytest.mark.parametrize("texts", [["Moss."], ["Rock", "Sea"], ["光は赤い"], ["a-1", "It is lit."]])
 def test_list_of_short_texts_is_passages(texts):
     assert (
@@ -899,3 +907,14 @@ def test_text_that_only_names_a_token_of_a_template_stays(text):
 )  # fmt: skip
 def test_prompt_without_marked_passages_has_no_parts(prompt):
     assert prompt_parts(prompt) is None
+
+
+@pytest.mark.parametrize("paragraph", [
+    "Never give an answer by phone. Please reply in writing and cite the order number.",
+    "When answering the phone, give the name of the hotel.",
+    "Please contact the desk if you need the answer. You should know the context.",
+    "What guests say about us", "Compare prices at the desk before you book a room",
+])  # fmt: skip
+def test_a_passage_may_tell_people_what_to_do(paragraph):
+    parts = prompt_parts(f"Context:\n{ONE}\n\n{paragraph}\n\nQuestion: May I answer by phone?")
+    assert [document.text for document in parts.passages] == [ONE, paragraph]
