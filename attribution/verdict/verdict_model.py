@@ -1,8 +1,8 @@
 """The fitted verdict: from the signals of an answer's words to its claims' support scores and the answer's risk.
 
 Trees give each word a probability that it is unsupported; other trees judge each claim by its premise and its words. A
-logistic regression on both, and on what is measured of the whole answer, gives the answer its risk, and the riskiest
-claim with it.
+logistic regression on both, and on what is measured of the whole answer, gives the answer a risk. A last one weighs all
+of this for each claim, and the answer's risk is that of its riskiest claim.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from attribeam.attribution.verdict.signals import AnswerRow, Signals, answer_sig
 from attribeam.attribution.verdict.texts import RowKind
 from attribeam.schemas import CharRange, ClaimKind, Passage, QARecord, RowSource
 from attribeam.schemas.errors import ModelLoadError
-from attribeam.schemas.files import STRICT, Form, Line, Name, Number, Share, read_form, read_regular
+from attribeam.schemas.files import STRICT, Form, Line, Name, Share, read_form, read_regular
 
 SHARED_WORDS = "word_table"
 """The key of a verdict's file that names the shipped verdict whose table of words it shares."""
@@ -62,6 +62,8 @@ _VALUES_ANYWHERE, _MISSING_NUMBERS, _CONTRADICTED = map(
     PREMISE_NUMBERS.index, ("values_anywhere", "missing_numbers", "contradicted")
 )
 _LEAST_WITHOUT_NAME, _LEAST_WITHOUT_NUMBER = math.log(0.4 / 0.6), math.log(0.53 / 0.47)
+_OF_ANSWER = 0.5
+"""How much the regression of the answer counts for the risk of its riskiest claim, beside that of the claim."""
 _Numbers = npt.NDArray[np.float64]
 
 
@@ -213,7 +215,7 @@ class VerdictForm(Form):
     short_operating_points: Points
     answers: AnswersForm
     claims: TreesForm
-    claim_fall: Annotated[Number, Field(gt=0)]
+    claim_scores: RegressionForm
     claim_numbers: Annotated[list[Name], Field(min_length=1, max_length=1_000)]
     signals: Annotated[list[Name], Field(min_length=1, max_length=1_000)]
     words: TreesForm
@@ -281,8 +283,7 @@ class VerdictModel:
     Attributes:
         signal_names, claim_names: the columns that the trees of words and of claims were fitted on; those of claims
             give likelihood ratios.
-        claim_fall: by how much the log odds of a claim fall below the answer's per unit of likelihood ratio that
-            another claim is ahead.
+        claim_scores: the regression of claims on ``SCORE_NUMBERS``.
         reader_directory: of what reads claims beside their premises; None where trees were fitted without.
         probe: what reads a decoder's hidden states, None where the verdict needs no decoder.
         operating_points, short_operating_points: what each of some risk thresholds gave in cross-validation on long and
@@ -294,7 +295,7 @@ class VerdictModel:
     words: BoostedTrees
     claims: BoostedTrees
     claim_names: tuple[str, ...]
-    claim_fall: float
+    claim_scores: LogisticRegression
     answers: AnswerRegression
     thresholds: VerdictThresholds
     table: WordTable
@@ -324,7 +325,11 @@ class VerdictModel:
         columns = [CLAIM_NUMBERS.index(name) for name in self.claim_names]
         ratios = _of_each(self.claims, [matrix[:, columns] for matrix in numbers])
         risks = [self.answers.log_odds(row.signals, *odds) for row, *odds in zip(answers, words, ratios, strict=True)]
-        claims = [claim_log_odds(*parts, fall=self.claim_fall) for parts in zip(ratios, risks, numbers, strict=True)]
+        scores = [
+            self.claim_scores.log_odds(SCORE_NUMBERS, score_numbers(*parts))
+            for parts in zip(numbers, ratios, risks, strict=True)
+        ]
+        claims = [claim_log_odds(*parts) for parts in zip(scores, risks, numbers, strict=True)]
         return [ScoredAnswer(*odds, float(odds[1].max())) for odds in zip(words, claims, strict=True)]
 
     def _word_log_odds(self, answers: Sequence[AnswerToScore]) -> list[_Numbers]:
@@ -404,7 +409,7 @@ def load_verdict_model(directory: Path = BUNDLED_VERDICT) -> VerdictModel:
         words=BoostedTrees.from_json(form.words),
         claims=BoostedTrees.from_json(form.claims),
         claim_names=tuple(form.claim_numbers),
-        claim_fall=form.claim_fall,
+        claim_scores=LogisticRegression.from_json(form.claim_scores),
         answers=AnswerRegression.from_json(form.answers),
         thresholds=form.thresholds,
         table=word_table(words),
@@ -462,22 +467,48 @@ def claim_numbers(
     return numbers
 
 
-def claim_log_odds(ratios: _Numbers, risk: float, numbers: npt.NDArray[np.float32], *, fall: float) -> _Numbers:
-    """float64 [claims]: the log odds that each claim of an answer is unsupported; the largest are the answer's.
+_OF_ALL = ("highest_word", "mean_word", "read", "ratio", "answer")
+_OF_FEW = (
+    *_OF_ALL, "highest_three_words", "behind", "best", "window", "anywhere", "soft", "soft_least", "values",
+    "values_window", "values_anywhere", "contradicted",
+)  # fmt: skip
+SCORE_NUMBERS = (*_OF_ALL, *(f"{name}_of_few" for name in _OF_FEW), "few")
+"""What the regression of claims sees: what the words, the reader, the trees of claims (``ratio``) and the answer say,
+and more divided by the number of claims, so that a single claim is judged by all of it, and one of many by little else
+than the first ones. ``behind``: by how much another claim of the answer is ahead."""
 
-    Every claim lies below the riskiest by the difference of their likelihood ``ratios``, times ``fall``. One with a
-    value that no passage has is never more likely supported than 0.6; where a number or date is missing, or a sentence
-    says something else instead, than 0.47.
+
+def score_numbers(numbers: npt.NDArray[np.float32], ratios: _Numbers, risk: float) -> _Numbers:
+    """float64 [claims, SCORE_NUMBERS].
 
     Args:
-        ratios: log likelihood ratios of the claims.
-        risk: the log odds of the answer.
+        numbers: float32 [claims, CLAIM_NUMBERS].
+        ratios: log likelihood ratios of the claims, by the trees.
+        risk: the log odds of the answer, by its regression.
+    """
+    count = len(ratios)
+    columns = dict(zip(CLAIM_NUMBERS, numbers.T.astype(np.float64), strict=True))
+    columns |= {"ratio": ratios, "behind": ratios.max() - ratios, "answer": np.full(count, risk)}
+    of_all, of_few = ([columns[name] for name in names] for names in (_OF_ALL, _OF_FEW))
+    return np.column_stack([*of_all, *(column / count for column in of_few), np.full(count, 1 / count)])
+
+
+def claim_log_odds(scores: _Numbers, risk: float, numbers: npt.NDArray[np.float32]) -> _Numbers:
+    """float64 [claims]: the log odds that each claim of an answer is unsupported; the largest are the answer's.
+
+    Those of the riskiest claim are the mean of its score and of the answer's log odds, the others lie below it as their
+    scores do. One with a value that no passage has is never more likely supported than 0.6; where a number or date is
+    missing, or a sentence says something else instead, than 0.47.
+
+    Args:
+        scores: log odds of the claims, by their regression.
+        risk: the log odds of the answer, by its regression.
         numbers: float32 [claims, PREMISE_NUMBERS and perhaps more].
     """
     least = np.where(numbers[:, _MISSING_NUMBERS] > 0, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
     least = np.where(numbers[:, _VALUES_ANYWHERE] > 0, least, -np.inf)
     least = np.where(numbers[:, _CONTRADICTED] > 0, _LEAST_WITHOUT_NUMBER, least)
-    odds: _Numbers = np.maximum(risk - fall * (ratios.max() - ratios), least)
+    odds: _Numbers = np.maximum(scores + _OF_ANSWER * (risk - scores.max()), least)
     return odds
 
 

@@ -11,35 +11,44 @@ an earlier one that knew its rows.
 from __future__ import annotations
 
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
+from attribeam.attribution.verdict.claim_reader import ClaimReader
 from attribeam.attribution.verdict.fitted_parts import (
     HIGHEST,
     LOWEST,
     BoostedTrees,
     LogisticRegression,
     ProbeShares,
+    StateProbe,
     mixed,
     probed_odds,
+    same_share,
     state_names,
 )
 from attribeam.attribution.verdict.texts import RowKind
 from attribeam.attribution.verdict.verdict_model import (
     CLAIM_NUMBERS,
+    SCORE_NUMBERS,
     AnswerRegression,
+    VerdictForm,
     answer_numbers,
     claim_log_odds,
     claim_numbers,
+    score_numbers,
 )
 from attribeam.evaluation.measures import FOLDS
 from attribeam.schemas.errors import UsageError
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow
+from lab.training.verdict.written_sets import SCORED_SETS
 
 _Numbers = npt.NDArray[np.float64]
 Odds = Sequence[_Numbers]
@@ -47,17 +56,18 @@ Odds = Sequence[_Numbers]
 
 @dataclass(frozen=True, slots=True)
 class SetWeights:
-    """How much a set counts in the fits of words, claims and answers; with 0, it is only judged."""
+    """How much a set counts in the fits of words, claims, answers and scores; with 0, it is only judged."""
 
     words: float = 0.0
     claims: float = 0.0
     answers: float = 0.0
+    scores: float = 0.0
 
 
 WEIGHTS: Mapping[str, SetWeights] = {
     "ragtruth": SetWeights(1.0, 1.0, 2.0),
     "ragtruth_qa": SetWeights(1.0, 1.0, 1.0),
-    "log": SetWeights(1.0, 1.0, 2.0),
+    "log": SetWeights(1.0, 1.0, 2.0, 1.0),
     "made": SetWeights(1.0, 0.7),
     "made_variants": SetWeights(0.5, 0.5),
     "made_mixed": SetWeights(0.7, 0.7, 0.7),
@@ -73,6 +83,7 @@ WEIGHTS: Mapping[str, SetWeights] = {
     NOISE: SetWeights(0.0, 0.3, 0.3),
     "mtrag": SetWeights(),
     "hard_trial": SetWeights(0.0, 0.5),
+    **dict.fromkeys(SCORED_SETS, SetWeights(scores=1.0)),
 }
 _FALLING = frozenset(
     {
@@ -109,11 +120,16 @@ _TREES: Mapping[str, Any] = {
 _WORD_TREES = {**_TREES, "max_depth": 5, "max_bins": 64, "min_samples_leaf": 80}
 _CLAIM_TREES = {**_TREES, "max_iter": 400, "learning_rate": 0.03, "max_depth": 6, "min_samples_leaf": 60}
 _PROBE_STRENGTH, _ANSWER_STRENGTH = 0.002, 0.02
+_SCORE_WEIGHT, _UNSUPPORTED_COUNTS = 30.0, 1.25
+"""What a claim of a set of one claim counts for the regression of claims, and how much more if it is unsupported: so
+half of the risk of answers lies on those with something unsupported."""
 _OWN_SCALE = 2.0
 """How much larger the numbers are for a kind's own weights, which so cost a quarter of what the common ones cost."""
 _UNSURE = 0.25
 """The weight of a claim of an answer that was only found unsupported as a whole, but of the one with the worst words"""
-PROBE_SETS: Mapping[str, float] = {"ragtruth": 1.0, "log": 1.0, "trial": 1.0, "begin": 0.5}
+PROBE_SETS: Mapping[str, float] = {
+    "ragtruth": 1.0, "log": 1.0, "trial": 1.0, "begin": 0.5, **dict.fromkeys(SCORED_SETS, 0.0),
+}  # fmt: skip
 """Sets whose answers a decoder reads, and how much each counts for the probe."""
 
 
@@ -260,6 +276,32 @@ def fit_answers(rows: Sequence[VerdictRow], odds: Odds, ratios: Odds) -> AnswerR
     )
 
 
+def fit_scores(rows: Sequence[VerdictRow], numbers: Sequence[_Numbers]) -> LogisticRegression:
+    """The regression of claims on their ``SCORE_NUMBERS``, those of each row.
+
+    Claims that were only judged as parts of an answer are left out. A set counts by the root of its size; half of the
+    weight of its answers is on those with something unsupported, and claims count as often as they are in these.
+
+    Raises:
+        UsageError: if scikit-learn is not installed.
+    """
+    own = [row.claim_weights * (row.has_marks or len(row.claims) == 1) for row in rows]
+    sums, shares = defaultdict[str, float](float), defaultdict[str, list[bool]](list)
+    for row, weights in zip(rows, own, strict=True):
+        sums[row.set_name] += weights.sum()
+        shares[row.set_name].append(row.is_marked)
+    of_sets = {name: WEIGHTS[name].scores * _SCORE_WEIGHT / max(total, 1.0) ** 0.5 for name, total in sums.items()}
+    of_rows = [of_sets[row.set_name] / 2 / np.mean(np.equal(shares[row.set_name], row.is_marked)) for row in rows]
+    each = np.concatenate([weights * of_row for weights, of_row in zip(own, of_rows, strict=True)])
+    marked = np.concatenate([row.marked_claims for row in rows])
+    each *= np.where(marked, _UNSUPPORTED_COUNTS, 1.0)
+    counts = each > 0
+    values, labels, each = np.concatenate(numbers)[counts], marked[counts], each[counts]
+    mean, scale = np.average(values, axis=0, weights=each), values.std(axis=0) + 1e-6
+    fitted = _fitted((values - mean) / scale, labels, each, _ANSWER_STRENGTH)
+    return LogisticRegression(SCORE_NUMBERS, mean, scale, *fitted)
+
+
 def _trees(
     names: Sequence[str],
     values: npt.NDArray[np.float32],
@@ -289,9 +331,6 @@ def _tree(nodes: Any) -> dict[str, list[float]]:
     }
 
 
-_FALLS = (0.4, 0.6, 0.8, 1.0, 1.3, 1.6)
-_FALL_SETS = frozenset({"ragtruth", "ragtruth_qa", "log", "made_mixed", "trial"})
-"""The sets with marks and several claims an answer, which tell how far other claims lie below the riskiest."""
 _Part = TypeVar("_Part")
 _Said = TypeVar("_Said")
 
@@ -303,6 +342,7 @@ class FittedParts:
     words: FittedWords
     claims: dict[str, Any]
     answers: AnswerRegression
+    scores: LogisticRegression
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,18 +362,41 @@ class CrossValidation:
         scores: one per row.
         folds: intp [rows], the fold of each row, from 0.
         parts: for each fold the parts that were fitted on all others, and last those fitted on all rows.
-        claim_fall: as ``VerdictModel`` has it.
     """
 
     scores: tuple[Scored, ...]
     folds: npt.NDArray[np.intp]
     parts: tuple[FittedParts, ...]
-    claim_fall: float
 
 
 def folds_of(rows: Sequence[VerdictRow], *, seed: int) -> npt.NDArray[np.intp]:
     """intp [rows], by a hash of the key alone: rows with one key, of whatever sets, share a fold."""
     return np.array([zlib.crc32(f"{seed}{row.key}".encode()) % FOLDS for row in rows], dtype=np.intp)
+
+
+class _Folds:
+    """Fits each part without each fold and on all rows; ``progress`` hears of each fit."""
+
+    def __init__(self, rows: Sequence[VerdictRow], seed: int, progress: Callable[[], object]) -> None:
+        self.folds, self._progress = folds_of(rows, seed=seed), progress
+
+    def each(
+        self, fit: Callable[[list[int]], _Part], say: Callable[[_Part, list[int]], Sequence[_Said]]
+    ) -> tuple[list[_Said], list[_Part]]:
+        """What the part of the other folds says of each row, given by indices, and the parts, the last one of all."""
+        said, parts, count = dict[int, _Said](), [], len(self.folds)
+        for fold in range(FOLDS):
+            parts.append(fit(np.flatnonzero(self.folds != fold).tolist()))
+            own = np.flatnonzero(self.folds == fold).tolist()
+            said.update(zip(own, say(parts[fold], own), strict=True))
+            self._progress()
+        parts.append(fit(list(range(count))))
+        self._progress()
+        return [said[index] for index in range(count)], parts
+
+
+def _only(indices: list[int], values: Sequence[_Said]) -> list[_Said]:
+    return [values[index] for index in indices]
 
 
 def cross_validated(
@@ -343,62 +406,56 @@ def cross_validated(
     probe_shares: ProbeShares,
     progress: Callable[[], object] = lambda: None,
 ) -> CrossValidation:
-    """Fit words, claims and answers in turn, each without each fold and on all rows; ``progress`` hears of each fit."""
-    folds = folds_of(rows, seed=seed)
-
-    def each(
-        fit: Callable[[list[int]], _Part], say: Callable[[_Part, list[int]], Sequence[_Said]]
-    ) -> tuple[list[_Said], list[_Part]]:
-        said, parts = dict[int, _Said](), []
-        for fold in range(FOLDS):
-            parts.append(fit(np.flatnonzero(folds != fold).tolist()))
-            own = np.flatnonzero(folds == fold).tolist()
-            said.update(zip(own, say(parts[fold], own), strict=True))
-            progress()
-        parts.append(fit(list(range(len(rows)))))
-        progress()
-        return [said[index] for index in range(len(rows))], parts
-
-    def only(indices: list[int], values: Sequence[_Said]) -> list[_Said]:
-        return [values[index] for index in indices]
-
-    odds, words = each(
-        lambda some: fit_words(only(some, rows), seed=seed, probe_shares=probe_shares),
-        lambda part, own: part.log_odds(only(own, rows)),
+    """Fit words, claims, answers and scores in turn, without each fold and on all rows; ``progress`` hears of each."""
+    folds = _Folds(rows, seed, progress)
+    odds, words = folds.each(
+        lambda some: fit_words(_only(some, rows), seed=seed, probe_shares=probe_shares),
+        lambda part, own: part.log_odds(_only(own, rows)),
     )
-    ratios, claims = each(
-        lambda some: fit_claims(only(some, rows), only(some, odds), seed=seed),
-        lambda part, own: _ratios(part, only(own, rows), only(own, odds)),
+    ratios, claims = folds.each(
+        lambda some: fit_claims(_only(some, rows), _only(some, odds), seed=seed),
+        lambda part, own: _ratios(part, _only(own, rows), _only(own, odds)),
     )
-    risks, answers = each(
-        lambda some: fit_answers(only(some, rows), only(some, odds), only(some, ratios)),
+    risks, answers = folds.each(
+        lambda some: fit_answers(_only(some, rows), _only(some, odds), _only(some, ratios)),
         lambda part, own: [part.log_odds(rows[index].signals, odds[index], ratios[index]) for index in own],
     )
-    fall = _claim_fall(rows, ratios, risks)
-    claimed = [
-        claim_log_odds(ratio, risk, row.premises, fall=fall)
-        for row, ratio, risk in zip(rows, ratios, risks, strict=True)
+    said, scores = _scored(rows, folds, odds, ratios, risks)
+    return CrossValidation(said, folds.folds, tuple(map(FittedParts, words, claims, answers, scores)))
+
+
+def scored_beside(rows: Sequence[VerdictRow], form: VerdictForm, reader: ClaimReader, *, seed: int) -> CrossValidation:
+    """The same with the words, claims, answers and reader of a verdict that was fitted before, and new scores alone."""
+    probe = None if form.probe is None else StateProbe.from_json(form.probe)
+    regression, shares = (probe.regression, probe.shares) if probe else (None, same_share(0.0))
+    words = FittedWords(form.words.model_dump(), regression, shares)
+    claims, answers = form.claims.model_dump(), AnswerRegression.from_json(form.answers)
+    read = [replace(row, read=reader.log_odds(row.inputs)) for row in tqdm(rows, disable=None, leave=False)]
+    odds = words.log_odds(read)
+    ratios = _ratios(claims, read, odds, form.claim_numbers)
+    risks = [answers.log_odds(row.signals, *pair) for row, *pair in zip(rows, odds, ratios, strict=True)]
+    folds = _Folds(rows, seed, lambda: None)
+    said, scores = _scored(read, folds, odds, ratios, risks)
+    return CrossValidation(said, folds.folds, tuple(FittedParts(words, claims, answers, part) for part in scores))
+
+
+def _scored(
+    rows: Sequence[VerdictRow], folds: _Folds, odds: Odds, ratios: Odds, risks: Sequence[float]
+) -> tuple[tuple[Scored, ...], list[LogisticRegression]]:
+    numbers = [
+        score_numbers(numbers_of_claims(row, words), ratio, risk)
+        for row, words, ratio, risk in zip(rows, odds, ratios, risks, strict=True)
     ]
-    scores = [Scored(*pair, float(pair[1].max())) for pair in zip(odds, claimed, strict=True)]
-    return CrossValidation(tuple(scores), folds, tuple(map(FittedParts, words, claims, answers)), fall)
+    scores, regressions = folds.each(
+        lambda some: fit_scores(_only(some, rows), _only(some, numbers)),
+        lambda part, own: [part.log_odds(SCORE_NUMBERS, some) for some in _only(own, numbers)],
+    )
+    claimed = [*map(claim_log_odds, scores, risks, [row.premises for row in rows])]
+    return tuple(Scored(*pair, float(pair[1].max())) for pair in zip(odds, claimed, strict=True)), regressions
 
 
-def _ratios(trees: dict[str, Any], rows: Sequence[VerdictRow], odds: Odds) -> list[_Numbers]:
-    loaded = BoostedTrees.from_json(trees)
-    return [loaded.log_odds(numbers_of_claims(row, words)) for row, words in zip(rows, odds, strict=True)]
-
-
-def _claim_fall(rows: Sequence[VerdictRow], ratios: Odds, risks: Sequence[float]) -> float:
-    """The fall with the least log loss of claims, the mean over sets."""
-    chosen = [triple for triple in zip(rows, ratios, risks, strict=True) if triple[0].has_marks]
-    several = [triple for triple in chosen if triple[0].set_name in _FALL_SETS] or chosen
-
-    def loss(fall: float) -> float:
-        losses: dict[str, list[_Numbers]] = {name: [] for name in WEIGHTS}
-        for row, ratio, risk in several:
-            odds = risk - fall * (ratio.max() - ratio)
-            judged = row.claim_weights > 0
-            losses[row.set_name].append(np.logaddexp(0, np.where(row.marked_claims, -odds, odds))[judged])
-        return float(np.mean([np.concatenate(part).mean() for part in losses.values() if part]))
-
-    return min(_FALLS, key=loss)
+def _ratios(
+    trees: dict[str, Any], rows: Sequence[VerdictRow], odds: Odds, names: Sequence[str] = CLAIM_NUMBERS
+) -> list[_Numbers]:
+    loaded, columns = BoostedTrees.from_json(trees), [*map(CLAIM_NUMBERS.index, names)]
+    return [loaded.log_odds(numbers_of_claims(*pair)[:, columns]) for pair in zip(rows, odds, strict=True)]

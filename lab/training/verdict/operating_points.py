@@ -14,12 +14,12 @@ from attribeam.evaluation.thresholds import operating_points
 from lab.training.verdict.fitting import Scored
 from lab.training.verdict.verdict_rows import VerdictRow
 
-LIMITS = VerdictThresholds(lenient=0.27, balanced=0.5, strict=0.62, supported=0.65, word=1.0, weak_word=1.0)
+LIMITS = VerdictThresholds(lenient=0.33, balanced=0.5, strict=0.58, supported=0.61, word=1.0, weak_word=1.0)
 """The thresholds of claims: scores are probabilities for an even prior, so they are the same for every fit."""
 _SHORT = 3
 """Answers with so many claims, or fewer, are short."""
-_LONG_SETS = frozenset({"ragtruth", "ragtruth_qa", "log"})
-_SHORT_SETS = frozenset({"trial", "begin", "factcg", "log"})
+_LONG_SETS = frozenset({"ragtruth", "ragtruth_qa", "log", "web", "trades"})
+_SHORT_SETS = frozenset({"trial", "begin", "factcg", "log", "everyday", "claim_rows"})
 _WORD_SETS = frozenset({"ragtruth", "log"})
 _WORD_CHOICES = np.arange(0.06, 0.4, 0.02)
 _WEAK_WORD_CHOICES = np.arange(0.1, 0.7, 0.05)

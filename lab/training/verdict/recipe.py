@@ -6,14 +6,15 @@ The bundled verdict is made by
 
 where DATA holds the sets of ``shared_sets`` in their own formats, MINILM is the folder of all-MiniLM-L6-v2 and PAGES
 are pages of Wikipedia. With ``--decoder`` and ``--decoder-layer`` the verdict reads a decoder, too. The answers that
-were made up for this project are always fitted on.
+were made up for this project are always fitted on. With ``--keep DIR`` only the scores of claims are fitted, in minutes
+on a CPU, beside the other parts of an earlier verdict; it needs none of these folders.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import copyfile
@@ -26,7 +27,7 @@ from tqdm import tqdm
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, DTYPES, MASS_VERDICT, VERDICT_FILE, fraction
 from attribeam.attribution.options import ModelOptions, Quantization
-from attribeam.attribution.verdict.claim_reader import READER_FILES
+from attribeam.attribution.verdict.claim_reader import READER_FILES, load_reader
 from attribeam.attribution.verdict.fitted_parts import (
     WORD_FILES,
     ProbeShares,
@@ -36,21 +37,35 @@ from attribeam.attribution.verdict.fitted_parts import (
     word_table,
 )
 from attribeam.attribution.verdict.texts import RowKind
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, CLAIM_NUMBERS, SHARED_WORDS
+from attribeam.attribution.verdict.verdict_model import (
+    BUNDLED_VERDICT,
+    CLAIM_NUMBERS,
+    SHARED_WORDS,
+    VerdictForm,
+    verdict_directory,
+)
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.measures import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
 from attribeam.schemas.errors import RunError
+from attribeam.schemas.files import read_form
 from lab.training.attributor.corpus import read_pages
 from lab.training.verdict.cross_encoder import pretrained
 from lab.training.verdict.decoder_states import with_states
 from lab.training.verdict.edited_sentences import edited_claims
-from lab.training.verdict.fitting import PROBE_SETS, WEIGHTS, CrossValidation, FittedParts, cross_validated
+from lab.training.verdict.fitting import (
+    PROBE_SETS,
+    WEIGHTS,
+    CrossValidation,
+    FittedParts,
+    cross_validated,
+    scored_beside,
+)
 from lab.training.verdict.operating_points import choose_thresholds, points_by_length, tables
 from lab.training.verdict.reader import Weights, with_readings
 from lab.training.verdict.shared_sets import TrainingAnswer, shared_sets
 from lab.training.verdict.verdict_rows import NOISE, VerdictRow, make_word_table, verdict_rows
-from lab.training.verdict.written_sets import written_sets
+from lab.training.verdict.written_sets import scored_sets, written_sets
 
 if TYPE_CHECKING:
     from attribeam.attribution.language_models import Decoder
@@ -83,11 +98,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     judged = sum(row.set_name != NOISE for row in rows)
     if judged < len(answers):
         say(f"{len(answers) - judged:,} of {len(answers):,} answers claim nothing or cannot be audited; left out")
-    _check(rows)
+    if args.keep is None:
+        _check(rows)
     decoder = None if args.decoder is None else _decoder(args)
     if decoder is not None:
         rows = list(with_states(rows, decoder, kept_in=args.decoder_states))
         _say_how_many_are_unread(rows, args)
+    if args.keep is not None:
+        _keep(rows, args, say)
+        return
     fits = 6 * (FOLDS + 1) * (1 if args.encoder is None else 2)
     with tqdm(total=fits, unit="fit", disable=None, leave=False) as bar:
         fitted = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
@@ -101,14 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         or f"{judged:,} answers of {len({row.set_name for row in rows} - {NOISE})} sets",
         "thresholds": asdict(limits),
         **points_by_length(rows, fitted.scores),
-        "claim_fall": fitted.claim_fall,
         "claim_numbers": list(CLAIM_NUMBERS if reader else CLAIM_NUMBERS[:-1]),
         "signals": list(rows[0].signals.names),
     }
     if args.cross_validate:
         print_lines(*tables(rows, fitted.scores, limits).split("\n"))
     else:
-        print_lines(*json.dumps({"thresholds": asdict(limits), "claim_fall": fitted.claim_fall}, indent=1).split("\n"))
+        print_lines(*json.dumps({"thresholds": asdict(limits)}, indent=1).split("\n"))
     if args.output is not None:
         _write(verdict_json(shared, fitted.parts[-1], args, decoder), args.output, args)
         if reader is not None:
@@ -117,12 +135,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say(f"verdict written to {args.output / VERDICT_FILE}")
 
 
+def _keep(rows: Sequence[VerdictRow], args: argparse.Namespace, say: Callable[..., None]) -> None:
+    """Fit and write new scores of claims beside the other parts of a verdict."""
+    file = verdict_directory(args.keep) / VERDICT_FILE
+    form = read_form(file, VerdictForm)
+    fitted = scored_beside(rows, form, load_reader(BUNDLED_VERDICT), seed=args.seed)
+    if args.cross_validate:
+        print_lines(*tables(rows, fitted.scores, form.thresholds).split("\n"))
+    if args.output is not None:
+        written = json.loads(file.read_text(encoding="utf-8"))
+        written |= {**points_by_length(rows, fitted.scores), "claim_scores": fitted.parts[-1].scores.to_json()}
+        written |= {"measured_on": args.measured_on} if args.measured_on else {}
+        args.output.mkdir(parents=True, exist_ok=True)
+        _write_json(written, args.output)
+        say(f"verdict written to {args.output / VERDICT_FILE}")
+
+
 def _answers(args: argparse.Namespace) -> Iterator[TrainingAnswer]:
     if args.log is not None:
         yield from (TrainingAnswer.of(answer, "log") for answer in load_judged_log(args.log).answers)
     if args.data is not None:
         yield from shared_sets(args.data)
-    yield from written_sets()
+    yield from scored_sets() if args.keep is not None else written_sets()
 
 
 def _read(rows: list[VerdictRow], fits: CrossValidation, args: argparse.Namespace) -> tuple[list[VerdictRow], Weights]:
@@ -173,6 +207,7 @@ def verdict_json(
         **shared,
         "answers": parts.answers.to_json(),
         "claims": parts.claims,
+        "claim_scores": parts.scores.to_json(),
         "words": parts.words.trees,
     }
     if parts.words.probe is not None and decoder is not None:
@@ -186,11 +221,15 @@ def _write(fitted: Mapping[str, Any], directory: Path, args: argparse.Namespace)
     """Write a verdict with the words that it was fitted with."""
     directory.mkdir(parents=True, exist_ok=True)
     shared = {SHARED_WORDS: BUNDLED_VERDICT_NAME} if args.share_words else {}
-    text = json.dumps({**shared, **fitted}, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
-    (directory / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
+    _write_json({**shared, **fitted}, directory)
     if args.wordllama is None and not args.share_words:
         for name in WORD_FILES:
             copyfile(BUNDLED_VERDICT / name, directory / name)
+
+
+def _write_json(fitted: Mapping[str, Any], directory: Path) -> None:
+    text = json.dumps(fitted, separators=(",", ":")).replace('},{"columns"', '},\n{"columns"')
+    (directory / VERDICT_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def _check(rows: Sequence[VerdictRow]) -> None:
@@ -261,13 +300,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--decoder-note", default="", metavar="TEXT",
         help="what it is and how it is got, for the error where another one is named",
     )  # fmt: skip
+    add("--keep", metavar="VERDICT", help="a fitted verdict: fit only its scores of claims, and keep its other parts")
     add(
         "--share-words", action="store_true",
         help="name the bundled verdict's table of words in the new verdict instead of copying it",
     )  # fmt: skip
     add("--threads", type=int, metavar="N", help="CPU threads")
     args = parser.parse_args(arguments)
-    if args.data is None and args.log is None:
+    if args.data is None and args.log is None and args.keep is None:
         parser.error("--data, --log or both are needed")
     if args.output is None and not args.cross_validate:
         parser.error("--output, --cross-validate or both are needed")
@@ -276,6 +316,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name in ("note", "quantization", "states"):
         if args.decoder is None and getattr(args, f"decoder_{name}") not in ("", None):
             parser.error(f"--decoder-{name} is for --decoder")
+    if args.keep is not None and (args.encoder is not None or args.wordllama is not None or args.share_words):
+        parser.error("--keep excludes --encoder, --wordllama and --share-words")
     if args.wordllama is not None and args.share_words:
         parser.error("--share-words and --wordllama exclude each other")
     if args.wordllama is not None and args.output is None:

@@ -2,7 +2,8 @@
 
 ``made_answers.jsonl`` has short, freely worded answers over help pages, policies or encyclopaedias. ``claim_trials``
 has single claims of known kinds beside short passages, and ``hard_trials`` such as mislead a count of words: right ones
-share few words with their passage, and invented ones many. Nobody checked each mark.
+share few words with their passage, and invented ones many. Nobody checked each mark. Of the rows of benchmarks only the
+scores of claims learn, which have few weights; no part learns from ``newcomer_rows.jsonl``.
 """
 
 from __future__ import annotations
@@ -16,13 +17,23 @@ from typing import TypeVar
 from attribeam.attribution.answers.parsed_answer import whole_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS
 from attribeam.evaluation.datasets.dataset_file import DataRow, JudgedAnswer, UnsupportedRange, read_rows
+from attribeam.evaluation.datasets.labelled_log import load_judged_log
+from attribeam.logs.columns import LogOptions
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
+from lab import benchmarks
+from lab.benchmarks.support_check import SupportAnswer, load_support_rows
 from lab.data_files import passage_of, span_chars
 from lab.training.verdict.shared_sets import TrainingAnswer
 
 MADE_ANSWERS = Path(__file__).with_name("made_answers.jsonl")
 CLAIM_TRIALS = Path(__file__).with_name("claim_trials.jsonl")
 HARD_TRIALS = Path(__file__).with_name("hard_trials.jsonl")
+_BENCHMARKS = Path(benchmarks.__path__[0])
+_LOGS = {"web": "web_answers.jsonl", "trades": "trade_answers.jsonl"}
+_SPANS = {"everyday": "everyday_rows.jsonl", "support": "support_rows.jsonl", "claim_rows": "claim_rows.jsonl"}
+SCORED_SETS = (*_LOGS, *_SPANS)
+"""The rows of benchmarks."""
+_OTHER_PASSAGES = 9
 _ENDS = (".", "!", "?")
 _One = TypeVar("_One")
 
@@ -43,6 +54,44 @@ def written_sets(
             yield TrainingAnswer.of(answer, name, key=f"made {answer.record.record_id.split('|')[0]}")
     yield from _trials(trials, "trial")
     yield from _trials(hard, "hard_trial")
+    yield from scored_sets()
+
+
+def scored_sets() -> Iterator[TrainingAnswer]:
+    """The sets of ``SCORED_SETS``; single claims also beside a copied sentence, and among other rows' passages."""
+    for name, file in _LOGS.items():
+        answers = load_judged_log(_BENCHMARKS / file, LogOptions(format="jsonl")).answers
+        yield from (TrainingAnswer.of(answer, name) for answer in answers)
+    for name, file in _SPANS.items():
+        judged = [_judged_spans(answer) for answer in load_support_rows(_BENCHMARKS / file)]
+        yield from (TrainingAnswer.of(answer, name) for answer in judged)
+        yield from _varied(judged, name) if name == "claim_rows" else ()
+
+
+def _judged_spans(answer: SupportAnswer) -> JudgedAnswer:
+    wrong = [UnsupportedRange(chars, kind) for chars, kind in answer.truth_of.items() if not kind.supported]
+    return JudgedAnswer(answer.record, tuple(wrong), judged=answer.record.target_spans)
+
+
+def _varied(answers: Sequence[JudgedAnswer], name: str) -> Iterator[TrainingAnswer]:
+    """Each claim beside a copied sentence, and among other rows' passages."""
+    every = list(dict.fromkeys(passage for answer in answers for passage in answer.record.passages))
+    draw = random.Random(13)
+    for answer in answers:
+        record, key = answer.record, TrainingAnswer.of(answer, name).key
+        copied = _ended(draw.choice(whole_sentences(record.passages[0].text)).of(record.passages[0].text))
+        offset = len(copied) + 1
+        beside = replace(
+            answer,
+            record=replace(record, answer=f"{copied} {record.answer}", target_spans=None),
+            unsupported=_moved(answer.unsupported or (), offset),
+            judged=(CharRange(0, offset), *(_moved_by(chars, offset) for chars in answer.judged or ())),
+        )
+        yield TrainingAnswer.of(beside, name, key=key, part="beside a copied sentence")
+        others = [passage for passage in draw.sample(every, _OTHER_PASSAGES) if passage not in record.passages]
+        passages = draw.sample([*record.passages, *others], len(record.passages) + len(others))
+        among = replace(answer, record=replace(record, passages=tuple(passages)))
+        yield TrainingAnswer.of(among, name, key=key, part="among other passages")
 
 
 def load_made_answers(path: Path = MADE_ANSWERS) -> tuple[JudgedAnswer, ...]:
@@ -122,7 +171,11 @@ def _ended(text: str) -> str:
 
 
 def _moved(marks: Sequence[UnsupportedRange], by: int) -> tuple[UnsupportedRange, ...]:
-    return tuple(replace(old, chars=CharRange(old.chars.char_start + by, old.chars.char_end + by)) for old in marks)
+    return tuple(replace(old, chars=_moved_by(old.chars, by)) for old in marks)
+
+
+def _moved_by(chars: CharRange, by: int) -> CharRange:
+    return CharRange(chars.char_start + by, chars.char_end + by)
 
 
 def _sentence(answer: JudgedAnswer, sentence: CharRange) -> JudgedAnswer:

@@ -114,7 +114,7 @@ def test_a_contradicted_claim_is_unsupported_and_names_what_differs(attributor):
 def test_contradicted_claims_are_never_above_the_balanced_threshold():
     numbers = np.zeros((2, len(PREMISE_NUMBERS)), dtype=np.float32)
     numbers[0, PREMISE_NUMBERS.index("contradicted")] = 1
-    odds = claim_log_odds(np.array([-4.0, -4.0]), -4.0, numbers, fall=1.0)
+    odds = claim_log_odds(np.array([-4.0, -4.0]), -4.0, numbers)
     assert odds[0] > 0 > odds[1]
 
 

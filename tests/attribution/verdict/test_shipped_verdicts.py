@@ -30,7 +30,7 @@ def test_shipped_verdict_is_whole(name):
     points = [one.answer_risk for one in model.operating_points]
     assert points == sorted(points)
     assert points[0] < 1 - model.thresholds.balanced < points[-1]
-    assert model.measured_on.startswith("answers of six language models, RAGTruth")
+    assert model.measured_on.startswith("answers to web questions")
     assert (verdict_directory(name) / "MODEL_CARD.md").is_file()
 
 

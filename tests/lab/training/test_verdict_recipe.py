@@ -1,5 +1,6 @@
 """The recipe of the verdict on small judged sets of our own, and the answers that were made up for it."""
 
+import json
 import random
 import re
 from dataclasses import replace
@@ -13,12 +14,13 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertModel
 
 from attribeam.attribution.attributor import Attributor
+from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader
 from attribeam.attribution.verdict.fitted_parts import same_share, word_table
 from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
-from lab.benchmarks.support_check import EVERYDAY_ROWS, SHIPPED_ROWS, load_support_rows
+from lab.benchmarks.support_check import EVERYDAY_ROWS, load_support_rows
 from lab.data_files import PageText
 from lab.train import main
 from lab.training.attributor.corpus import make_corpus
@@ -29,7 +31,7 @@ from lab.training.verdict.fitting import cross_validated, folds_of
 from lab.training.verdict.operating_points import LIMITS, choose_thresholds, tables
 from lab.training.verdict.shared_sets import TrainingAnswer, changes
 from lab.training.verdict.verdict_rows import NOISE
-from lab.training.verdict.written_sets import load_made_answers
+from lab.training.verdict.written_sets import SCORED_SETS, load_made_answers, scored_sets
 
 THINGS = ("lamp", "ledger", "harbour", "bridge", "garden", "engine", "violin", "kettle", "ladder", "window")
 DEEDS = ("painted", "mended", "carried", "sold", "measured", "cleaned")
@@ -148,7 +150,13 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, mon
     assert model.thresholds.balanced == LIMITS.balanced
     assert main([*asked, "--cross-validate", "--output", str(tmp_path / "folds")]) == 0
     assert "balanced accuracy" in capsys.readouterr().out
-    assert load_verdict_model(tmp_path / "folds").claim_fall > 0
+    monkeypatch.setattr(recipe, "scored_sets", lambda: iter(()))
+    first = json.loads((tmp_path / "folds" / VERDICT_FILE).read_text(encoding="utf-8"))
+    assert main([*asked[:3], "--keep", str(tmp_path / "folds"), "--output", str(tmp_path / "kept")]) == 0
+    kept = json.loads((tmp_path / "kept" / VERDICT_FILE).read_text(encoding="utf-8"))
+    changed = {"claim_scores", "operating_points", "short_operating_points"}
+    assert {name for name in kept if kept[name] != first[name]} <= changed
+    assert load_verdict_model(tmp_path / "kept").claim_scores.names == model.claim_scores.names
 
 
 @pytest.mark.parametrize(("options", "complaint"), [
@@ -259,10 +267,23 @@ def test_states_are_kept_by_all_that_decides_them(rows, tmp_path):
 
 def test_rows_that_figures_are_measured_on_are_not_among_them():
     made = [twelve_words_each(passage.text) for one in load_made_answers() for passage in one.record.passages]
-    files = SHIPPED_ROWS, EVERYDAY_ROWS, *map(EVERYDAY_ROWS.with_name, ("newcomer_rows.jsonl", "claim_rows.jsonl"))
-    rows = [row for file in files for row in load_support_rows(file)]
+    rows = load_support_rows(EVERYDAY_ROWS.with_name("newcomer_rows.jsonl"))
+    made = [
+        *made,
+        *(twelve_words_each(passage.text) for one in scored_sets() for passage in one.judged.record.passages),
+    ]
     measured = [twelve_words_each(passage.text) for one in rows for passage in one.record.passages]
     assert not set().union(*made) & set().union(*measured)
+
+
+def test_single_claims_of_benchmarks_stand_beside_copies_and_among_other_passages_too():
+    answers = [*scored_sets()]
+    assert [*dict.fromkeys(answer.set_name for answer in answers)] == [*SCORED_SETS]
+    parts = {answer.part: answer for answer in answers if answer.set_name == "claim_rows" and answer.part}
+    beside, among = parts.values()
+    assert beside.judged.judged[0].of(beside.judged.record.answer)[:-1] in beside.judged.record.passages[0].text + "."
+    assert len(among.judged.record.passages) >= 9
+    assert len({answer.key for answer in parts.values()}) == 1
 
 
 def twelve_words_each(text):
