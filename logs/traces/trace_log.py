@@ -122,18 +122,6 @@ class PlacedRow(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
-    """What was read so far; ``skipped`` are records that are no spans, such as scores.
-
-    ``notes`` counts what was chosen, left out, or could not be read, by what is to be told of it.
-    """
-
-    spans: int = 0
-    skipped: int = 0
-    notes: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
 class ExportRows:
     """The rows of the files of one export.
 
@@ -141,13 +129,17 @@ class ExportRows:
         kind: the format.
         options: how a trace becomes a row.
         texts: texts of passages by their ids, for traces that have only the ids.
-        seen: counts that grow while rows are read.
+        spans: how many were read so far.
+        skipped: how many records were no spans, such as scores.
+        notes: in how many rows something was chosen, left out, or could not be read, by what is to be told of it.
     """
 
     kind: LogKind
     options: TraceOptions
     texts: Texts = no_texts
-    seen: Seen = field(default_factory=Seen)
+    spans: int = 0
+    skipped: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
 
     def read(self, files: Iterable[OpenFile], most_records: int | None = None) -> Iterator[PlacedRow]:
         """The rows of all files, or of the first records. Spans of a trace may lie in several files, in any order.
@@ -165,8 +157,8 @@ class ExportRows:
                 row = TraceRow(_id_of(source), fault=error)
             row = _with_id(row, made)
             if row.fault is None:
-                self.seen.notes.update(row.notes)
-                self.seen.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
+                self.notes.update(row.notes)
+                self.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
             elif not str(row.fault).startswith("line "):
                 named = RowFault(row.fault.reason, f"{source.location}: {row.fault}", column=row.fault.column)
                 row = row._replace(fault=named)
@@ -176,7 +168,7 @@ class ExportRows:
     def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[tuple[int, FileRecord]]:
         for number, opened in enumerate(files):
             with opened() as file:
-                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
+                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.notes):
                     yield number, record
 
     def _row(self, source: Source, paths: PathSet) -> TraceRow:
@@ -196,15 +188,15 @@ class ExportRows:
                 entries = self._spans(record)
                 for entry in entries:
                     spool.add(file, record.location, entry)
-                self.seen.spans += sum(isinstance(entry, Span) for entry in entries)
-                self.seen.skipped += not entries
+                self.spans += sum(isinstance(entry, Span) for entry in entries)
+                self.skipped += not entries
             yield from ((trace.file, trace) for trace in spool.traces())
 
     def _spans(self, record: FileRecord) -> list[Span | RowFault]:
         members = record.value.items() if isinstance(record.value, dict) else ()
         moments = {name: value for name, value in members if in_snake_case(name) in _MOMENTS}
         unread = (name for name, value in moments.items() if not is_nothing(value) and microseconds(value) is None)
-        self.seen.notes.update(map(unreadable_moment, unread))
+        self.notes.update(map(unreadable_moment, unread))
         entries: list[Span | RowFault] = []
         try:
             with _moderate_depth():
@@ -310,8 +302,7 @@ def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
 
 def _store_ids(row: TraceRow) -> dict[str, object]:
     ids = {name: valid_text(getattr(row, name)) for name in ("session_id", "trace_id", "span_id")}
-    retrievals = [{**item._asdict(), "span_id": valid_text(item.span_id)} for item in row.retrievals or ()]
-    return {**ids, RETRIEVALS: None if row.retrievals is None else retrievals}
+    return {**ids, RETRIEVALS: None if row.retrievals is None else [*row.retrievals]}
 
 
 def _bytes_of(texts: object, names: tuple[str, ...]) -> dict[str, bytes | None]:
@@ -390,7 +381,7 @@ class TraceReader:
             with TableFile(path, log_schema(of_traces=self._kind.is_of_traces, stored=True)) as table:
                 for placed in export.read([lambda: nullcontext(file)]):
                     table.add(_stored_row(placed.row))
-                table.describe(with_reading_notes(export.seen.notes))
+                table.describe(with_reading_notes(export.notes))
             return pa.OSFile(str(path))
 
 
