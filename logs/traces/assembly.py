@@ -304,26 +304,22 @@ def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
 
 
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
-    def at_root(name: str, side: str) -> str:
-        """What stands where a text should be, and the way out."""
-        said = f"the root span has {shape(getattr(tree.root, side, None))} there; name it with --{name}-path"
-        return said if getattr(paths, name) is None else f"--{name}-path finds none; correct it"
-
     if row.question is None and row.answer is None and tree.root is None:
         message = (
             f"trace should have a root span, none of its {len(tree.spans)} spans is one; export whole traces, and "
             "import the files of an export together"
         )
         return RowFault(Reason.INCOMPLETE_TRACE, message, column=None)
-    if row.answer is None:
-        failed = any(span.failed for span in ([tree.root] if tree.root else tree.spans))
-        reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
+    if row.answer is None or row.question is None:
+        name, side, reason = "answer", "output", Reason.EMPTY_ANSWER
         lack = "has none because it failed; leave failed traces out of the export"
-        lack = lack if failed else at_root("answer", "output")
-        return RowFault(reason, f"trace should have an answer, {lack}", column="answer")
-    if row.question is None:
-        message = f"trace should have a question, {at_root('question', 'input')}"
-        return RowFault(Reason.MISSING_VALUE, message, column="question")
+        if row.answer is None and any(span.failed for span in ([tree.root] if tree.root else tree.spans)):
+            return RowFault(Reason.TRACE_FAILED, f"trace should have an answer, {lack}", column=name)
+        if row.answer is not None:
+            name, side, reason = "question", "input", Reason.MISSING_VALUE
+        lack = f"the root span has {shape(getattr(tree.root, side, None))} there; name it with --{name}-path"
+        lack = lack if getattr(paths, name) is None else f"--{name}-path finds none; correct it"
+        return RowFault(reason, f"trace should have {'an' if name == 'answer' else 'a'} {name}, {lack}", column=name)
     if not row.passages:
         has_tools = not options.tool_outputs and any(_tool_outputs(tree))
         kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
