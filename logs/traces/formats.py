@@ -24,7 +24,7 @@ from attribeam.logs.traces import (
     text_or_none,
 )
 from attribeam.logs.traces.assembly import Role, Span
-from attribeam.logs.traces.documents import documents_of
+from attribeam.logs.traces.documents import Document, documents_of
 from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.schemas import Reason, RowFault
 
@@ -53,7 +53,7 @@ class SpanFormat:
         wrappers: keys of an object that is no record itself, but has a list of them.
         no_trace_id: what is wrong with a span that names no trace.
         paths: keys on the way to the members of a span, the first way that leads to a value counts, where they are not
-            ``_USUAL_PATHS``. JSON in texts is opened.
+            ``_USUAL_PATHS``. JSON in texts is opened. An empty key leads to what ``nested`` sets there, or to a text.
         roles: by the kind of a span, which ``kind_case`` spells as the store does.
         other_role: of all other kinds, unless ``opened`` says the ``role``.
         named_roles: kinds of spans, what their name may hold, and the role that this says.
@@ -88,13 +88,22 @@ class SpanFormat:
             for path in _paths(f"{own.get(member, '')} {self.paths.get(member, _USUAL_PATHS[member])}"):
                 content: object = record
                 for key in path:
-                    content = object_of(content).get(key)
+                    is_own = key == "" and not isinstance(content, dict)
+                    content = content if is_own else object_of(content).get(key)
                 if not is_nothing(content) and content != []:
                     return content
             return None
 
         def text(member: str) -> str | None:
             return text_or_none(value(member))
+
+        def opened(member: str) -> object:
+            content = parsed(value(member))
+            return None if is_nothing(content) else content
+
+        def documents(member: str) -> tuple[Document, ...] | None:
+            content = opened_text(opened(member))
+            return None if isinstance(content, str) else documents_of(content) or None
 
         kind, name = self.kind_case(text("kind") or ""), text("name") or ""
         named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
@@ -115,11 +124,11 @@ class SpanFormat:
             role=role,
             name=name,
             kind=kind,
-            documents=documents_of(value("documents")) or None,
-            inputs_reranked=documents_of(value("inputs_reranked")) or (),
-            metadata=parsed(value("metadata")),
-            input=_only_argument(parsed(value("input"))),
-            output=parsed(value("output")),
+            documents=documents("documents"),
+            inputs_reranked=documents("inputs_reranked") or (),
+            metadata=opened("metadata"),
+            input=_only_argument(opened("input")),
+            output=opened("output"),
             failed=status in _ERRORS,
             is_trace=record.get("is_trace") is True,
             is_root=bool(parent_id) and str(value("is_root")).lower() in ("true", "1"),
@@ -387,7 +396,7 @@ def _otel_spans(record: Record) -> Iterator[Record]:
 
     Messages stand in attributes as JSON texts or as they are; older conventions call them prompt and completion.
     """
-    for whole in _opened_spans(record):
+    for whole in _opened_spans({"attributes": {}, **record}):
         own = object_of(at(whole, "attributes", "gen_ai"))
         given = parsed(at(own, "input", "messages") or own.get("prompt"))
         if (instructions := parsed(own.get("system_instructions"))) and isinstance(given, list):
