@@ -84,18 +84,18 @@ class SpanFormat:
     def _span(self, record: Record) -> Span:
         own: Mapping[str, str] = {}
 
-        def value(member: str) -> object:
+        def value(member: str, read: Callable[[object], object] = lambda content: content) -> object:
             for path in _paths(f"{own.get(member, '')} {self.paths.get(member, _USUAL_PATHS[member])}"):
                 content: object = record
                 for key in path:
                     is_own = key == "" and not isinstance(content, dict)
                     content = content if is_own else object_of(content).get(key)
-                if not is_nothing(content) and content != []:
-                    return content
+                if not is_nothing(content) and content != [] and (found := read(content)) is not None:
+                    return found
             return None
 
         def text(member: str) -> str | None:
-            return text_or_none(value(member))
+            return text_or_none(value(member, text_or_none))
 
         def opened(member: str) -> object:
             content = parsed(value(member))
