@@ -58,7 +58,7 @@ def made_answers(count=60):
 
 
 def training_answers():
-    names = ("ragtruth", "trial", "begin", "summedits", "pages")
+    names = ("ragtruth", "trial", "begin", "summedits", "web")
     return [TrainingAnswer.of(one, names[place // 2 % 5]) for place, one in enumerate(made_answers())]
 
 
