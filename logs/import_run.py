@@ -30,7 +30,7 @@ from attribeam.logs.rows import FaultyRow
 from attribeam.logs.traces import valid_text
 from attribeam.logs.traces.formats import LOG_KINDS, LogKind
 from attribeam.logs.traces.paths import PRESETS, PROVIDERS, PathSet, TraceOptions, guess_lines, guessed
-from attribeam.logs.traces.trace_log import ExportRows, TableFile, checked, log_schema, passages_table
+from attribeam.logs.traces.trace_log import ExportRows, Seen, TableFile, checked, log_schema, passages_table
 from attribeam.schemas import DeadLetter, QARecord, Reason, RowFault, RowSource, dead_letter_row, dead_letter_schema
 from attribeam.schemas.errors import LogFormatError, RunError, UsageError
 from attribeam.schemas.files import check_apart, writing
@@ -54,7 +54,7 @@ class ImportSummary:
     files: int
     written: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    seen: ExportRows | None = None
+    seen: Seen | None = None
     example: str = ""
 
     @property
@@ -93,7 +93,7 @@ def import_exports(
     """
     store = storage or ArrowStorage()
     rows = ExportRows(kind, options)
-    summary = ImportSummary(len(paths), seen=rows)
+    summary = ImportSummary(len(paths), seen=rows.seen)
     with ExitStack() as stack:
         if options.passages_table is not None:
             rows.texts = stack.enter_context(passages_table(store, options.passages_table))

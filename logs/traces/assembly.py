@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from attribeam.logs.qa_log import temporary_file_failed
 from attribeam.logs.rows import text_bytes
-from attribeam.logs.traces import at, shape, valid_text
+from attribeam.logs.traces import at, shape
 from attribeam.logs.traces.documents import (
     FROM_PROMPT,
     SOURCE_KEYS,
@@ -77,12 +77,19 @@ class Span(NamedTuple):
     is_root: bool = False
 
 
+class Retrieval(NamedTuple):
+    """Where a passage stands among the documents that a span retrieved; see ``schemas.qa_record.RETRIEVALS``."""
+
+    span_id: str
+    position: int
+    passage_index: int
+
+
 class TraceRow(NamedTuple):
     """One question with its passages and answer. ``fault`` says why there is no row; what is known stands beside it.
 
     ``notes`` say what was chosen, and what could not be read, in words that are the same for all such rows.
-    ``trace_id``, ``span_id`` (the root's) and ``retrievals``, see ``schemas.qa_record.RETRIEVALS``, lead back to the
-    trace store; a row of no trace has none.
+    ``trace_id``, ``span_id`` (the root's) and ``retrievals`` lead back to the trace store; a row of no trace has none.
     """
 
     record_id: str | None
@@ -96,7 +103,7 @@ class TraceRow(NamedTuple):
     notes: tuple[str, ...] = ()
     trace_id: str | None = None
     span_id: str | None = None
-    retrievals: tuple[dict[str, object], ...] | None = None
+    retrievals: tuple[Retrieval, ...] | None = None
 
 
 MOST_SPANS = 20_000
@@ -304,22 +311,26 @@ def passage_text_fault(passages: Iterable[Document]) -> RowFault | None:
 
 
 def _missing(tree: Tree, row: TraceRow, options: TraceOptions, paths: PathSet) -> RowFault | None:
+    def at_root(name: str, side: str) -> str:
+        """What stands where a text should be, and the way out."""
+        said = f"the root span has {shape(getattr(tree.root, side, None))} there; name it with --{name}-path"
+        return said if getattr(paths, name) is None else f"--{name}-path finds none; correct it"
+
     if row.question is None and row.answer is None and tree.root is None:
         message = (
             f"trace should have a root span, none of its {len(tree.spans)} spans is one; export whole traces, and "
             "import the files of an export together"
         )
         return RowFault(Reason.INCOMPLETE_TRACE, message, column=None)
-    if row.answer is None or row.question is None:
-        name, side, reason = "answer", "output", Reason.EMPTY_ANSWER
+    if row.answer is None:
+        failed = any(span.failed for span in ([tree.root] if tree.root else tree.spans))
+        reason = Reason.TRACE_FAILED if failed else Reason.EMPTY_ANSWER
         lack = "has none because it failed; leave failed traces out of the export"
-        if row.answer is None and any(span.failed for span in ([tree.root] if tree.root else tree.spans)):
-            return RowFault(Reason.TRACE_FAILED, f"trace should have an answer, {lack}", column=name)
-        if row.answer is not None:
-            name, side, reason = "question", "input", Reason.MISSING_VALUE
-        lack = f"the root span has {shape(getattr(tree.root, side, None))} there; name it with --{name}-path"
-        lack = lack if getattr(paths, name) is None else f"--{name}-path finds none; correct it"
-        return RowFault(reason, f"trace should have {'an' if name == 'answer' else 'a'} {name}, {lack}", column=name)
+        lack = lack if failed else at_root("answer", "output")
+        return RowFault(reason, f"trace should have an answer, {lack}", column="answer")
+    if row.question is None:
+        message = f"trace should have a question, {at_root('question', 'input')}"
+        return RowFault(Reason.MISSING_VALUE, message, column="question")
     if not row.passages:
         has_tools = not options.tool_outputs and any(_tool_outputs(tree))
         kinds = ", ".join(dict.fromkeys(span.kind or span.role for span in tree.spans))
@@ -445,7 +456,7 @@ def _retrieved(tree: Tree, which: str) -> tuple[Document, ...] | None:
     return documents if len(chosen) == 1 else once_each(documents)  # the answer may count those of one
 
 
-def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[dict[str, object]]:
+def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[Retrieval]:
     """Every place where a span retrieved one of the passages: by its text, or by its id where none was logged."""
     backwards = [*enumerate(passages)][::-1]
     texts, ids = ({getattr(doc, name): index for index, doc in backwards} for name in ("text", "passage_id"))
@@ -453,7 +464,7 @@ def _retrievals(tree: Tree, passages: Sequence[Document]) -> Iterator[dict[str, 
         for position, document in enumerate(_documents(span) if span.role in _RETRIEVING else ()):
             index = ids.get(document.passage_id) if document.text is None else texts.get(document.text)
             if index is not None and span.span_id is not None:
-                yield {"span_id": valid_text(span.span_id), "position": position, "passage_index": index}
+                yield Retrieval(span.span_id, position, index)
 
 
 def _documents(span: Span) -> tuple[Document, ...]:

@@ -157,13 +157,18 @@ def document_of(value: object) -> Document | None:
                 return document._replace(text=text, passage_id=passage_id, score=score)
     metadata = object_of(first_of(value, ("metadata", "meta")))
     named = ((key, side.get(key)) for side in (value, metadata) for key in TEXT_KEYS)
-    texts = [(key, content_text(said)) for key, said in named if isinstance(said, str) or content_text(said)]
-    labels = [pair for pair in texts if pair[0] in _MAY_BE_LABELS and pair[1].isascii() and len(pair[1].split()) < 2]
-    text = next((said for _, said in sorted(texts, key=labels.__contains__)), None)
+    texts = ((key, content if isinstance(content, str) else content_text(content) or None) for key, content in named)
+    said = sorted(((key, text) for key, text in texts if text is not None), key=_is_label)
+    text = said[0][1] if said else None
     ids = first_of(value, _ID_KEYS), first_of(metadata, _METADATA_ID_KEYS), first_of(value, _METADATA_ID_KEYS)
     passage_id = next(filter(None, map(text_or_none, ids if text is not None else ids[:2])), None)
     title = text_or_none(value.get("title")) or text_or_none(metadata.get("title"))
     return None if text is None and passage_id is None else Document(text, title, passage_id, _score(value, metadata))
+
+
+def _is_label(named: tuple[str, str]) -> bool:
+    key, text = named
+    return key in _MAY_BE_LABELS and text.isascii() and len(text.split()) < 2
 
 
 def _score(*sides: Record) -> float | None:
@@ -414,9 +419,7 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     lines = prompt.split("\n")
     rules = [number for number, line in enumerate(lines) if _DASHES.fullmatch(line)]
     ruled = lines[rules[0] + 1 : rules[1] if len(rules) > 1 else None] if rules else []
-    items = [*_elements(prompt, _ITEM)]
-    closed = next(filter(str.strip, _tagged(prompt, _BLOCK)), "")
-    closed = closed or (prompt[items[0][0].start() : items[-1][2]] if items else "")
+    closed = next(filter(str.strip, _tagged(prompt, _BLOCK)), None) or _from_first_to_last(prompt, _ITEM)
     closed = closed or ("\n".join(ruled) if len(rules) > 1 else "")
     block = closed or "\n".join(ruled) or _under_passages(lines) or _requested(lines)
     block = block or _under_passages(lines, with_colon=False) or _under_labels(lines) or ""
@@ -434,6 +437,13 @@ def prompt_parts(prompt: str) -> PromptParts | None:
     if not passages:
         return None
     return PromptParts(passages, asked if _WORD.search(asked) else _asked_above(before) or None)
+
+
+def _from_first_to_last(text: str, tag: re.Pattern[str]) -> str:
+    """What stands in tags of these names, with the tags and what is between them; "" where there are none."""
+    items = [*_elements(text, tag)]
+    ends = [opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items[-1:]]
+    return text[items[0][0].start() : ends[0]] if items else ""
 
 
 def _above_wishes(block: str, *, asks: bool) -> tuple[str, str]:
@@ -478,21 +488,21 @@ def _asked_above(before: str) -> str:
 
 def _tagged(text: str, tag: re.Pattern[str]) -> Iterator[str]:
     """What stands in tags of these names, the outer ones of one name."""
-    return (inner for _, inner, _ in _elements(text, tag))
+    return (inner for _, inner in _elements(text, tag))
 
 
-def _elements(text: str, tag: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, int]]:
-    """The opening tags, what stands behind each up to the closing one, and where that ends."""
+def _elements(text: str, tag: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """The opening tags, and what stands behind each up to the closing one."""
     lower, at, unclosed = text.translate(_LOWER), 0, set[str]()
     while opened := tag.search(text, at):
-        closing = f"</{opened[1].lower()}>"
-        end = -1 if closing in unclosed else lower.find(closing, opened.end())
+        name = opened[1].lower()
+        end = -1 if name in unclosed else lower.find(f"</{name}>", opened.end())
         if end < 0:
-            unclosed.add(closing)
+            unclosed.add(name)
             at = opened.end()
         else:
-            at = end + len(closing)
-            yield opened, text[opened.end() : end], at
+            yield opened, text[opened.end() : end]
+            at = end
 
 
 def _label(line: str) -> str | None:
@@ -603,7 +613,7 @@ def _requested(lines: Sequence[str]) -> str | None:
     return None if is_none else "\n".join(lines[gap:end])
 
 
-def _of_element(opened: re.Match[str], inner: str, _: int) -> Document:
+def _of_element(opened: re.Match[str], inner: str) -> Document:
     """The document in a tag, with the title and id of its attributes, or of tags beside that of its text."""
     text = next(_tagged(inner, _ITEM_TEXT), None)
     about = {name.lower(): value for name, value in _ATTRIBUTE.findall(opened.group())}
@@ -614,20 +624,11 @@ def _of_element(opened: re.Match[str], inner: str, _: int) -> Document:
 
 
 def _split(block: str) -> tuple[Document, ...]:
-    """The passages of a text that is nothing but them; where no mark tells them apart, empty lines do."""
     if items := tuple(_of_element(*element) for element in _elements(block, _ITEM)):
         return tuple(item for item in items if item.text)
     lines = _own_lines(block)
-    if first := _label(lines[0]):  # a passage may have a numbered list itself
-        return _by_labels(lines, first)
-    headings = {at: found for at, found in _headings(lines).items() if found["passages"] and found["rest"] is not None}
-    parts = _ruled_parts(lines)
-    if headings:
-        shown = [headings[at]["rest"] if at in headings else line for at, line in enumerate(lines)]
-        parts = _parts(shown, [at in headings for at in range(len(lines))])
-    elif len(parts) < 2:
-        parts = _below_members(_parts(lines, [not line.strip() for line in lines]))
-    return tuple(map(_of_text, parts))
+    first = _label(lines[0])  # a passage may have a numbered list itself
+    return _by_labels(lines, first) if first else tuple(map(_of_text, _split_lines(lines)))
 
 
 def _own_lines(text: str) -> list[str]:
@@ -638,11 +639,16 @@ def _own_lines(text: str) -> list[str]:
     return _LABEL_IN_LINE.sub("\n", lines[0]).split("\n") if counts else lines
 
 
+def _split_lines(lines: Sequence[str]) -> list[str]:
+    headings = {at: found for at, found in _headings(lines).items() if found["passages"] and found["rest"] is not None}
+    if headings:
+        shown = [headings[at]["rest"] if at in headings else line for at, line in enumerate(lines)]
+        return _parts(shown, [at in headings for at in range(len(lines))])
+    by_rules = _printed_parts(lines) or _ruled_parts(lines)
+    return by_rules if len(by_rules) > 1 else _below_members(_parts(lines, [not line.strip() for line in lines]))
+
+
 def _ruled_parts(lines: Sequence[str]) -> list[str]:
-    """The parts between rules, or the documents of LangChain that ``str`` printed, one behind the other."""
-    printed = [line.startswith(("page_content='", 'page_content="')) for line in lines]
-    if printed[0]:
-        return _parts(lines, printed)
     rules = [_RULE.fullmatch(line) is not None for line in lines]
     shown = ["" if ruled else line for line, ruled in zip(lines, rules, strict=True)]
     return _below_members(_parts(shown, rules))
@@ -666,29 +672,43 @@ def _by_labels(lines: Sequence[str], first: str) -> tuple[Document, ...]:
 
 
 def _divided(text: str) -> tuple[Document, ...]:
-    """The documents that the marks in a text tell apart; none where nothing does.
-
-    Labels such as "[1]", "[2]" or "Document 1:" have to count from 0 or 1, and "1." may be a step or the like.
-    """
+    """The documents that the marks in a text tell apart; none where nothing does."""
     block, items = _nothing_but(text, _BLOCK), _nothing_but(text, _ITEM)
     if len(block) == 1 or len(items) > 1:
         return _split(block[0] if block else text)
-    lines = _own_lines(text)
-    first = _label(lines[0]) or "0"
-    numbers = [_number(line) for line in lines if _label(line) == first] if first[0] != "0" else []
-    if len(numbers) > 1 and numbers[0] < 2 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]:
-        return _by_labels(lines, first)
-    parts = _ruled_parts(text.strip().split("\n"))
+    lines = text.strip().split("\n")
+    parts = _printed_parts(lines) or _ruled_parts(lines)
     are_long = len(parts) > 1 and all(len(part.split()) >= _FEW_WORDS for part in parts)
-    return tuple(map(_of_text, parts)) if are_long else ()
+    return _labelled(text) or (tuple(map(_of_text, parts)) if are_long else ())
 
 
 def _nothing_but(text: str, tag: re.Pattern[str]) -> list[str]:
     """What stands in the tags of these names that a text is nothing but; none where it is something else, too."""
     items = [*_elements(text, tag)]
-    starts, ends = [*(opened.start() for opened, *_ in items), len(text)], [0, *(end for *_, end in items)]
+    ends = [0, *(opened.end() + len(f"{inner}</{opened[1]}>") for opened, inner in items)]
+    starts = [*(opened.start() for opened, _ in items), len(text)]
     is_more = any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
-    return [] if is_more else [inner for _, inner, _ in items]
+    return [] if is_more else [inner for _, inner in items]
+
+
+def _printed_parts(lines: Sequence[str]) -> list[str]:
+    """The documents of LangChain that ``str`` printed, one behind the other; none where the lines are others."""
+    begins = [line.startswith(("page_content='", 'page_content="')) for line in lines]
+    return _parts(lines, begins) if begins[0] else []
+
+
+def _labelled(text: str) -> tuple[Document, ...]:
+    """The parts of a text that "[1]" and "[2]", "Document 1:" and the like tell apart; none where nothing does.
+
+    The labels have to count from 0 or 1, and "1." may be a step or the like.
+    """
+    lines = _own_lines(text)
+    first = _label(lines[0])
+    if first is None or first[0] == "0":
+        return ()
+    numbers = [_number(line) for line in lines if _label(line) == first]
+    counts = len(numbers) > 1 and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+    return _by_labels(lines, first) if counts and numbers[0] < 2 else ()
 
 
 def _parts(lines: Sequence[str], begins: Iterable[object]) -> list[str]:

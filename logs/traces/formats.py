@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -24,20 +24,18 @@ from attribeam.logs.traces import (
     text_or_none,
 )
 from attribeam.logs.traces.assembly import Role, Span
-from attribeam.logs.traces.documents import Document, documents_of
+from attribeam.logs.traces.documents import Document, document_of, documents_of
 from attribeam.logs.traces.rows import ResponseRows, Rows
 from attribeam.schemas import Reason, RowFault
 
 _USUAL_PATHS = {
     **{name: name for name in ("name", "kind", "input", "output", "metadata", "model", "session_id", "is_root")},
-    "trace_id": "context/trace_id trace_id traceId",
-    "span_id": "context/span_id span_id spanId",
+    "trace_id": "context.trace_id trace_id traceId",
+    "span_id": "context.span_id span_id spanId",
     "parent_id": "parent_id parent_span_id parentSpanId",
     "started_at": "start_time_unix_nano start_time_ns start_time startTimeUnixNano",
     "ended_at": "end_time_unix_nano end_time_ns end_time endTimeUnixNano timeUnixNano",
     "status": "status_code status",
-    "documents": "",
-    "inputs_reranked": "",
 }
 _OWN_IDS = {name: name for name in ("trace_id", "span_id", "parent_id")}
 _ERRORS = (2, "2", "ERROR", "error", "STATUS_CODE_ERROR", "StatusCode.ERROR")
@@ -52,12 +50,11 @@ class SpanFormat:
         opened: gives a record for each span in a record of an export; none for one of another kind, such as a score.
         wrappers: keys of an object that is no record itself, but has a list of them.
         no_trace_id: what is wrong with a span that names no trace.
-        paths: keys on the way to the members of a span, the first way that leads to a value counts, where they are not
-            ``_USUAL_PATHS``. JSON in texts is opened. An empty key leads to what ``nested`` sets there, or to a text.
+        paths: dotted paths to the members of a span, the first that leads to a value counts, where they are not
+            ``_USUAL_PATHS``. What ``opened`` says of ``role``, ``documents`` and ``inputs_reranked`` counts as it is.
         roles: by the kind of a span, which ``kind_case`` spells as the store does.
-        other_role: of all other kinds, unless ``opened`` says the ``role``.
+        other_role: of all other kinds.
         named_roles: kinds of spans, what their name may hold, and the role that this says.
-        role_paths: ways that count before the others in spans of a role.
     """
 
     opened: Callable[[Record], Iterable[Record]]
@@ -68,7 +65,6 @@ class SpanFormat:
     other_role: Role = Role.OTHER
     named_roles: tuple[tuple[tuple[str, ...], str, Role], ...] = ()
     kind_case: Callable[[str], str] = str.upper
-    role_paths: Mapping[Role, Mapping[str, str]] = field(default_factory=dict)
 
     def spans(self, record: Record) -> Iterator[Span | RowFault]:
         """The spans of a record, none where it is of another kind, and the fault of each that is faulty in its place.
@@ -82,74 +78,44 @@ class SpanFormat:
                 yield error
 
     def _span(self, record: Record) -> Span:
-        own: Mapping[str, str] = {}
-
-        def value(member: str, read: Callable[[object], object] = lambda content: content) -> object:
-            for path in _paths(f"{own.get(member, '')} {self.paths.get(member, _USUAL_PATHS[member])}"):
-                content: object = record
-                for key in path:
-                    is_own = key == "" and not isinstance(content, dict)
-                    content = content if is_own else object_of(content).get(key)
-                if not is_nothing(content) and content != [] and (found := read(content)) is not None:
-                    return found
-            return None
+        def value(member: str) -> object:
+            found = [at(record, *path) for path in _paths(self.paths.get(member, _USUAL_PATHS[member]))]
+            return next((content for content in found if not is_nothing(content)), None)
 
         def text(member: str) -> str | None:
-            return text_or_none(value(member, text_or_none))
+            return text_or_none(value(member))
 
-        def opened(member: str) -> object:
-            content = parsed(value(member))
-            return None if is_nothing(content) else content
-
-        def documents(member: str) -> tuple[Document, ...] | None:
-            content = opened_text(opened(member))
-            return None if isinstance(content, str) else documents_of(content) or None
-
-        kind, name = self.kind_case(text("kind") or ""), text("name") or ""
-        named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
-        role = next(named, self.roles.get(kind, record.get("role") or self.other_role))
-        role = role if isinstance(role, Role) else self.other_role
-        own = self.role_paths.get(role, own)
         trace_id, parent_id, status = text("trace_id"), text("parent_id"), value("status")
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, self.no_trace_id, column="trace_id")
         if isinstance(status, dict):
             status = first_of(status, ("status_code", "code"))
+        role, documents, reranked = map(record.get, ("role", "documents", "inputs_reranked"))  # ours, or the record's
+        kind, name = self.kind_case(text("kind") or ""), text("name") or ""
+        named = (role for kinds, word, role in self.named_roles if kind in kinds and word in name.lower())
         plain: dict[str, Any] = {member: text(member) for member in ("span_id", "model", "session_id")}
         plain |= {member: microseconds(value(member)) for member in ("started_at", "ended_at")}
         return Span(
             **plain,
             trace_id=trace_id,
             parent_id=parent_id,
-            role=role,
+            role=role if isinstance(role, Role) else next(named, self.roles.get(kind, self.other_role)),
             name=name,
             kind=kind,
-            documents=documents("documents"),
-            inputs_reranked=documents("inputs_reranked") or (),
-            metadata=opened("metadata"),
-            input=_only_argument(opened("input")),
-            output=opened("output"),
+            documents=documents if isinstance(documents, tuple) else None,
+            inputs_reranked=reranked if isinstance(reranked, tuple) else (),
+            metadata=parsed(value("metadata")),
+            input=value("input"),
+            output=value("output"),
             failed=status in _ERRORS,
             is_trace=record.get("is_trace") is True,
             is_root=bool(parent_id) and str(value("is_root")).lower() in ("true", "1"),
         )
 
 
-def _only_argument(value: object) -> object:
-    """What a function was given that a decorator traces: its only argument, those with names, or all of several."""
-    if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
-        return value
-    match value.get("args"):
-        case [only]:
-            return only
-        case [_, *_]:
-            return value
-    return value.get("kwargs")
-
-
 @cache
 def _paths(paths: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(path.split("/")) for path in paths.split())
+    return tuple(tuple(path.split(".")) for path in paths.split())
 
 
 def _roles(**kinds: str) -> dict[str, Role]:
@@ -167,11 +133,18 @@ def _langfuse_spans(record: Record) -> Iterator[Record]:
         if trace_id is None:
             raise RowFault(Reason.MISSING_VALUE, "trace should have an id, has none; export the field", column="id")
         kept = {name: value for name, value in record.items() if name not in ("model", "level", "end_time", "endTime")}
+        sides = {side: parsed(record.get(side)) for side in ("input", "output")}
         own = {"id": f"trace {trace_id}", "trace_id": trace_id, "type": "TRACE", "start_time": record.get("timestamp")}
-        yield {**kept, **own, "is_trace": True}
-        yield from ({**item, "trace_id": trace_id} for item in objects_in(record.get("observations")))
+        yield {**kept, **own, **sides, "is_trace": True}
+        yield from (_observation({**item, "trace_id": trace_id}) for item in objects_in(record.get("observations")))
     elif is_observation or "files" not in record:
-        yield record
+        yield _observation(record)
+
+
+def _observation(record: Record) -> Record:
+    """An observation with what it was given and gave; an empty text is how the export writes that there is none."""
+    given, gave = (None if record.get(side) == "" else parsed(record.get(side)) for side in ("input", "output"))
+    return {**record, "input": _only_argument(given), "output": gave}
 
 
 LANGFUSE = SpanFormat(
@@ -211,13 +184,15 @@ def _langsmith_runs(
         "trace_id": trace_id,
         "span_id": span_id,
         "parent_id": parent_id,
+        "input": parsed(record.get("inputs")),
+        "output": parsed(record.get("outputs")),
+        "metadata": parsed(at(parsed(record.get("extra")), "metadata")) or parsed(record.get("metadata")),
         "status": "error" if record.get("error") else record.get("status"),
     }
     for run in objects_in(record.get("child_runs")) if depth < _DEEPEST else ():
         yield from _langsmith_runs(run, trace_id, span_id, depth + 1)
 
 
-_THREADS = ("thread_id", "session_id", "conversation_id")
 LANGSMITH = SpanFormat(
     opened=_langsmith_runs,
     wrappers=("runs", "data", "items"),
@@ -225,13 +200,9 @@ LANGSMITH = SpanFormat(
     paths={
         **_OWN_IDS,
         "kind": "run_type",
-        "input": "inputs",
-        "output": "outputs",
-        "metadata": "extra/metadata metadata",
-        "model": "extra/metadata/ls_model_name metadata/ls_model_name",
+        "model": "metadata.ls_model_name",
         # session_id of a run is the project's
-        "session_id": " ".join(f"{place}/{name}" for place in ("extra/metadata", "metadata") for name in _THREADS)
-        + " thread_id",
+        "session_id": "metadata.thread_id metadata.session_id metadata.conversation_id thread_id",
         "status": "status",
     },
     roles=_roles(CHAIN="chain", MODEL="llm", RETRIEVER="retriever", TOOL="tool"),
@@ -259,13 +230,17 @@ def _mlflow_spans(record: Record) -> Iterator[Record]:
     session = object_of(info.get("trace_metadata") or info.get("request_metadata")).get("mlflow.trace.session")
     for span in objects_in(spans):
         own = {name: parsed(value) for name, value in object_of(span.get("attributes")).items()}
+        given, gave = own.get("mlflow.spanInputs"), own.get("mlflow.spanOutputs")
         yield {
             **span,
-            "attributes": own,
             "trace_id": trace_id,
             "span_id": _shown_id(at(span, "context", "span_id") or span.get("span_id")),
             "parent_id": _shown_id(span.get("parent_span_id") or span.get("parent_id")),
+            "kind": text_or_none(own.get("mlflow.spanType")) or span.get("span_type"),
+            "input": parsed(span.get("inputs")) if given is None else given,
+            "output": parsed(span.get("outputs")) if gave is None else gave,
             "metadata": {name: value for name, value in own.items() if not name.startswith("mlflow.span")},
+            "model": own.get("mlflow.llm.model") or own.get("mlflow.chat.model"),
             "session_id": session,
         }
 
@@ -280,13 +255,7 @@ MLFLOW = SpanFormat(
     opened=_mlflow_spans,
     wrappers=("traces", "data"),
     no_trace_id="trace should have a trace_id or request_id, has none",
-    paths={
-        **_OWN_IDS,
-        "kind": "attributes/mlflow.spanType span_type",
-        "input": "attributes/mlflow.spanInputs inputs",
-        "output": "attributes/mlflow.spanOutputs outputs",
-        "model": "attributes/mlflow.llm.model attributes/mlflow.chat.model",
-    },
+    paths=_OWN_IDS,
     roles=_roles(MODEL="LLM CHAT_MODEL", RETRIEVER="RETRIEVER", RERANKER="RERANKER", TOOL="TOOL")
     | _roles(OTHER="EMBEDDING PARSER MEMORY GUARDRAIL EVALUATOR"),
     other_role=Role.CHAIN,
@@ -319,13 +288,11 @@ def _opened_spans(record: Record) -> Iterator[dict[str, object]]:
         for names in _OTLP_LISTS:
             lists = (next((items for name in names if isinstance(items := span.get(name), list)), ()) for span in spans)
             spans = [item for items in lists for item in items if isinstance(item, dict)]
+        spans = [{**span, "attributes": _whole_attributes(span)} for span in spans]
+        if "resourceLogs" in record:  # of which most are no messages
+            spans = [span for span in spans if "gen_ai.output.messages" in object_of(span["attributes"])]
     for span in spans:
-        own = _whole_attributes(span)
-        if "resourceLogs" in record and "gen_ai.output.messages" not in own:
-            continue  # most are no messages
-        is_own = own or span is not record or isinstance(span.get("attributes"), dict | list)
-        cells = {**span, "attributes": own} if is_own else span
-        whole = nested({name: _opened_cell(name, cell) for name, cell in cells.items()})
+        whole = nested({name: _opened_cell(name, cell) for name, cell in span.items()})
         attributes = whole.get("attributes")
         trace_id = text_or_none(at(whole, "context", "trace_id") or whole.get("trace_id") or whole.get("traceId"))
         if trace_id is not None and not trace_id.strip("0x"):
@@ -365,28 +332,55 @@ def _whole_attributes(span: Record) -> dict[str, object]:
     return messages | whole | otlp_attributes(parsed(span.get("attributes")))
 
 
+def _openinference_spans(record: Record) -> Iterator[Record]:
+    """Spans as Arize Phoenix exports them: attributes flattened or nested, rows of a data frame, or OTLP."""
+    for whole in _opened_spans(record):
+        attributes = object_of(whole["attributes"])
+        named = at(attributes, "openinference", "span", "kind")
+        kind = (text_or_none(named) or text_or_none(whole.get("span_kind")) or "").upper()
+        role = OPENINFERENCE.roles.get(kind, Role.CHAIN if kind.startswith("SPAN_KIND") else Role.OTHER)
+        given, gave = _openinference_value(attributes, "input"), _openinference_value(attributes, "output")
+        if role is Role.MODEL:
+            given = at(attributes, "llm", "input_messages") or given
+            gave = at(attributes, "llm", "output_messages") or gave
+        listed = {Role.RETRIEVER: ("retrieval", "documents"), Role.RERANKER: ("reranker", "output_documents")}
+        ranked = at(attributes, "reranker", "input_documents") if role is Role.RERANKER else None
+        yield {
+            **whole,
+            "kind": kind,
+            "role": role,
+            "input": None if role is Role.OTHER else given,
+            "output": None if role is Role.OTHER else gave,
+            "documents": _listed_documents(at(attributes, *listed[role])) or None if role in listed else None,
+            "inputs_reranked": _listed_documents(ranked),
+        }
+
+
+def _openinference_value(attributes: Record, side: str) -> object:
+    """What a span was given or gave. Its MIME type says whether a text is JSON; without one, its first character."""
+    content = at(attributes, side)
+    if not isinstance(content, dict):
+        return parsed(content)
+    value = content.get("value")
+    is_json = content.get("mime_type") in (None, "", "application/json", "JSON", "json")
+    return content.get("") if value is None else parsed(value) if is_json else value
+
+
+def _listed_documents(value: object) -> tuple[Document, ...]:
+    value = parsed(value)
+    return tuple(filter(None, map(document_of, value))) if isinstance(value, list) else ()
+
+
 OPENINFERENCE = SpanFormat(
-    opened=_opened_spans,
+    opened=_openinference_spans,
     wrappers=("data", "spans"),
     no_trace_id=_NO_TRACE_ID,
     paths={
-        "kind": "attributes/openinference/span/kind span_kind",
-        "input": "attributes/input/value attributes/input/",
-        "output": "attributes/output/value attributes/output/",
-        "metadata": "attributes/metadata",
-        "model": "attributes/llm/model_name",
-        "session_id": "attributes/session/id",
-    },
-    role_paths={
-        Role.MODEL: {side: f"attributes/llm/{side}_messages" for side in ("input", "output")},
-        Role.RETRIEVER: {"documents": "attributes/retrieval/documents"},
-        Role.RERANKER: {
-            "documents": "attributes/reranker/output_documents",
-            "inputs_reranked": "attributes/reranker/input_documents",
-        },
+        "metadata": "attributes.metadata",
+        "model": "attributes.llm.model_name",
+        "session_id": "attributes.session.id",
     },
     roles=_roles(CHAIN="CHAIN AGENT UNKNOWN", MODEL="LLM", RETRIEVER="RETRIEVER", RERANKER="RERANKER", TOOL="TOOL")
-    | _roles(CHAIN="SPAN_KIND_INTERNAL SPAN_KIND_SERVER SPAN_KIND_CLIENT SPAN_KIND_PRODUCER SPAN_KIND_CONSUMER")
     | {"": Role.CHAIN},
 )
 
@@ -396,35 +390,53 @@ def _otel_spans(record: Record) -> Iterator[Record]:
 
     Messages stand in attributes as JSON texts or as they are; older conventions call them prompt and completion.
     """
-    for whole in _opened_spans({"attributes": {}, **record}):
+    if record.keys().isdisjoint(_OTLP_LISTS[0]):
+        record = {**record, "attributes": _whole_attributes(record)}
+    for whole in _opened_spans(record):
         own = object_of(at(whole, "attributes", "gen_ai"))
-        given = parsed(at(own, "input", "messages") or own.get("prompt"))
+        operation = text_or_none(at(own, "operation", "name")) or ""
+        documents = documents_of(at(own, "retrieval", "documents"))
+        role = OTEL_GENAI.roles.get(operation, Role.CHAIN if documents is None else Role.RETRIEVER)
+        retrieves = role in (Role.RETRIEVER, Role.RERANKER)
+        if role is Role.TOOL:
+            given, gave = at(own, "tool", "call", "arguments"), at(own, "tool", "call", "result")
+        else:
+            given = at(own, "input", "messages") or own.get("prompt")
+            gave = at(own, "output", "messages") or own.get("completion")
+        given, gave = (at(own, "retrieval", "query", "text"), None) if retrieves else (parsed(given), parsed(gave))
         if (instructions := parsed(own.get("system_instructions"))) and isinstance(given, list):
             given = [{"role": "system", "content": instructions}, *given]
-        retrieves = documents_of(at(own, "retrieval", "documents")) is not None
-        yield {**whole, "given": given, "role": Role.RETRIEVER if retrieves else None}
+        entity = at(whole, "attributes", "traceloop", "entity")
+        yield {
+            **whole,
+            "kind": operation,
+            "role": role,
+            "input": _only_argument(parsed(at(entity, "input"))) if given is None else given,
+            "output": parsed(at(entity, "output")) if gave is None else gave,
+            "documents": documents if retrieves else None,
+        }
 
 
-_CALL = "attributes/gen_ai/tool/call"
-_OF_RETRIEVAL = {
-    "input": "attributes/gen_ai/retrieval/query/text",
-    "documents": "attributes/gen_ai/retrieval/documents",
-}
+def _only_argument(value: object) -> object:
+    """What a function was given that a decorator traces: its only argument, those with names, or all of several."""
+    if not isinstance(value, dict) or not value.keys() <= {"args", "kwargs"}:
+        return value
+    match value.get("args"):
+        case [only]:
+            return only
+        case [_, *_]:
+            return value
+    return value.get("kwargs")
+
+
 OTEL_GENAI = SpanFormat(
     opened=_otel_spans,
     wrappers=("data", "spans"),
     no_trace_id=_NO_TRACE_ID,
     paths={
-        "kind": "attributes/gen_ai/operation/name",
-        "input": "given attributes/traceloop/entity/input",
-        "output": "attributes/gen_ai/output/messages attributes/gen_ai/completion attributes/traceloop/entity/output",
         "metadata": "attributes",
-        "model": "attributes/gen_ai/response/model attributes/gen_ai/request/model",
-        "session_id": "attributes/gen_ai/conversation/id",
-    },
-    role_paths={
-        Role.TOOL: {"input": f"{_CALL}/arguments", "output": f"{_CALL}/result"},
-        **dict.fromkeys((Role.RETRIEVER, Role.RERANKER), _OF_RETRIEVAL),
+        "model": "attributes.gen_ai.response.model attributes.gen_ai.request.model",
+        "session_id": "attributes.gen_ai.conversation.id",
     },
     roles=_roles(MODEL="chat generate_content text_completion", RETRIEVER="retrieval", RERANKER="rerank")
     | _roles(TOOL="execute_tool", OTHER="embeddings create_agent"),

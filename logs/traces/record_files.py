@@ -17,7 +17,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import BinaryIO, NoReturn, cast
+from typing import BinaryIO, NamedTuple, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -333,37 +333,45 @@ def csv_rows(file: BinaryIO) -> Iterator[FileRecord]:
         names = _names(lines)
         while names:
             first = lines.taken + 1
-            taken, cells, damage = lines.next_row()
-            if damage is not None:
-                last, where = _pass_over(lines, taken, len(names)), f"line {first} should be CSV, is not"
+            row = lines.next_row()
+            if row.damage is not None:
+                last, where = _pass_over(lines, row.lines, len(names)), f"line {first} should be CSV, is not"
                 where += f", and the lines up to {last} begin no row" if last > first else ""
-                message = f"{where}: {damage}; close its quotes, or export the file again"
+                message = f"{where}: {row.damage}; close its quotes, or export the file again"
                 yield FileRecord(first, RowFault(Reason.INVALID_VALUE, message, column=None))
-            elif cells is None:
+            elif row.cells is None:
                 return
-            elif cells == names:
+            elif row.cells == names:
                 message = f"line {first} should be a row, repeats the names of columns; leave it out"
                 yield FileRecord(first, RowFault(Reason.INVALID_VALUE, message, column=None))
-            elif cells:
-                yield FileRecord(first, _row_of(names, cells, first, lines.taken))
+            elif row.cells:
+                yield FileRecord(first, _row_of(names, row.cells, first, lines.taken))
     finally:
         text.detach()
+
+
+class _Row(NamedTuple):
+    """The row that the next lines hold: its ``cells``, None at the end, or the ``damage`` that hides where it ends."""
+
+    lines: Sequence[str]
+    cells: list[str] | None = None
+    damage: csv.Error | None = None
 
 
 class _Lines:
     """The lines of a text, which can be given back.
 
-    ``separator`` stands between the cells of a row. A quote that is open at the end of a line before ``open_to`` is
+    ``separator`` stands between the cells of a row. A quote that is open at the end of a line before ``_open_to`` is
     known to be closed by none that ends a row.
     """
 
     separator = ","
-    open_to = 0
-    taken = 0
 
     def __init__(self, text: io.TextIOBase) -> None:
         self._text = text
         self._returned = deque[str]()
+        self._open_to = 0
+        self.taken = 0
 
     def take(self) -> str | None:
         """The next line, None at the end; of one that is too long, one character more than a row may have."""
@@ -381,14 +389,17 @@ class _Lines:
         self._returned.extendleft(reversed(lines))
         self.taken -= len(lines)
 
-    def next_row(self) -> tuple[list[str], list[str] | None, csv.Error | None]:
-        """The next lines that are a row, its cells, None at the end, and the damage that hides where it ends."""
+    def next_row(self) -> _Row:
         taken: list[str] = []
         try:
-            return taken, next(csv.reader(self._feed(taken), delimiter=self.separator, strict=True), None), None
+            return _Row(taken, next(csv.reader(self._feed(taken), delimiter=self.separator, strict=True), None))
         except csv.Error as error:
-            self.open_to = max(self.open_to, self.taken)
-            return taken, None, error
+            self.open_before_here()
+            return _Row(taken, damage=error)
+
+    def open_before_here(self) -> None:
+        """Remember that what was open up to here is never closed."""
+        self._open_to = max(self._open_to, self.taken)
 
     def _feed(self, taken: list[str]) -> Iterator[str]:
         size = 0
@@ -398,7 +409,7 @@ class _Lines:
             if size > MOST_CHARS or len(taken) > MOST_LINES:
                 raise csv.Error(f"no end after {MOST_CHARS} characters or {MOST_LINES} lines")
             yield line
-            if self.taken < self.open_to:
+            if self.taken < self._open_to:
                 raise csv.Error("a quote that is never closed")
 
 
@@ -407,11 +418,12 @@ def _pass_over(lines: _Lines, damaged: Sequence[str], width: int) -> int:
     while True:
         lines.give_back(damaged[1:])
         last = lines.taken
-        taken, cells, damage = lines.next_row()
-        if damage is None and (cells is None or len(cells) == width):
-            lines.give_back(taken)
+        row = lines.next_row()
+        if row.damage is None and (row.cells is None or len(row.cells) == width):
+            lines.give_back(row.lines)
             return last
-        lines.open_to, damaged = max(lines.open_to, lines.taken), taken
+        lines.open_before_here()
+        damaged = row.lines
 
 
 def _names(lines: _Lines) -> list[str]:
@@ -430,15 +442,16 @@ def _names(lines: _Lines) -> list[str]:
     if first is not None and lines.separator == "\t":  # the first name may be empty
         line = first.lstrip(_BLANK_CHARS.replace("\t", ""))
     lines.give_back([] if line is None else [line])
-    taken, names, damage = lines.next_row()
-    if damage is not None:
-        number = lines.taken - len(taken) + 1
-        raise LogFormatError(f"should be CSV with a line of names, line {number} is none: {damage}")
-    if names and len(names) == 1:
+    row = lines.next_row()
+    if row.damage is not None:
+        number = lines.taken - len(row.lines) + 1
+        raise LogFormatError(f"should be CSV with a line of names, line {number} is none: {row.damage}")
+    names = row.cells or []
+    if len(names) == 1:
         raise LogFormatError(
             "should be CSV with a line of names, line 1 has no comma, semicolon, tab or bar; check the format's name"
         )
-    return names or []
+    return names
 
 
 def _row_of(names: Sequence[str], cells: Sequence[str], first: int, last: int) -> object:
@@ -531,18 +544,16 @@ def _row_values(batch: pa.RecordBatch) -> Iterator[object]:
 
 def _plain_rows(batch: pa.RecordBatch) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = batch.to_pylist()
-    for field in batch.schema:
-        needs_care = any(test(kind) for kind in types_within(field.type) for test in _NO_JSON)
-        for row in rows if needs_care else ():
+    for field in (field for field in batch.schema if any(map(_needs_care, types_within(field.type)))):
+        for row in rows:
             row[field.name] = _plain(row[field.name], field.type)
     return rows
 
 
-_NO_JSON = (
-    lambda kind: isinstance(kind, pa.BaseExtensionType), pa.types.is_decimal, pa.types.is_map, pa.types.is_binary,
-    pa.types.is_large_binary, pa.types.is_fixed_size_binary,
-)  # fmt: skip
-"""Types whose values in Python are none that JSON has."""
+def _needs_care(kind: pa.DataType) -> bool:
+    """True where Python's value of this type is none that JSON has."""
+    tests = (pa.types.is_map, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    return isinstance(kind, pa.BaseExtensionType) or pa.types.is_decimal(kind) or any(test(kind) for test in tests)
 
 
 def _plain(value: object, kind: pa.DataType) -> object:

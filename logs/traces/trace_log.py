@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,9 +36,9 @@ from attribeam.logs.rows import (
 )
 from attribeam.logs.traces import FileRecord, in_snake_case, is_nothing, microseconds, shape, text_or_none, valid_text
 from attribeam.logs.traces.assembly import (
-    Span,
     SpooledTrace,
     TraceRow,
+    TraceSpool,
     document_of_trace,
     passage_text_fault,
     row_of_trace,
@@ -101,17 +101,13 @@ OpenFile = Callable[[], AbstractContextManager[BinaryIO]]
 """Opens a file; what is raised while it is open may be given its name."""
 
 
-Source = FileRecord | SpooledTrace
-"""What a row is made of."""
-
-
 class PlacedRow(NamedTuple):
     """A row: the number of the file where it first appears, its 0-based number among the rows of that file."""
 
     file: int
     number: int
     row: TraceRow
-    source: Source
+    source: FileRecord | SpooledTrace
 
     def document(self) -> object:
         """What paths are searched in."""
@@ -119,6 +115,23 @@ class PlacedRow(NamedTuple):
             return self.source.value
         spans = self.source.spans
         return None if isinstance(spans, RowFault) else document_of_trace(tree_of(spans))
+
+
+_PlacedRecord = tuple[int, FileRecord]
+_FoundRow = tuple[int, TraceRow, FileRecord | SpooledTrace]
+"""The number of the file, the row, and what it was made of."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was read so far; ``skipped`` are records that are no spans, such as scores.
+
+    ``notes`` counts what was chosen, left out, or could not be read, by what is to be told of it.
+    """
+
+    spans: int = 0
+    skipped: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -129,88 +142,83 @@ class ExportRows:
         kind: the format.
         options: how a trace becomes a row.
         texts: texts of passages by their ids, for traces that have only the ids.
-        spans: how many were read so far.
-        skipped: how many records were no spans, such as scores.
-        notes: in how many rows something was chosen, left out, or could not be read, by what is to be told of it.
+        seen: counts that grow while rows are read.
     """
 
     kind: LogKind
     options: TraceOptions
     texts: Texts = no_texts
-    spans: int = 0
-    skipped: int = 0
-    notes: Counter[str] = field(default_factory=Counter)
+    seen: Seen = field(default_factory=Seen)
 
     def read(self, files: Iterable[OpenFile], most_records: int | None = None) -> Iterator[PlacedRow]:
         """The rows of all files, or of the first records. Spans of a trace may lie in several files, in any order.
 
         Raises ``UsageError`` if a path is none, and what ``records`` raises.
         """
-        paths, wrappers = path_set(self.options), self.kind.format.wrappers
-        records = islice(self._records(wrappers, files), most_records)
-        numbers, made = Counter[int](), Counter[str]()
-        for file, source in self._traces(records) if self.kind.is_of_traces else records:
-            try:
-                with _moderate_depth():
-                    row = self._row(source, paths)
-            except RowFault as error:
-                row = TraceRow(_id_of(source), fault=error)
-            row = _with_id(row, made)
+        paths, form = path_set(self.options), self.kind.format
+        placed = islice(self._records(form.wrappers, files), most_records)
+        rows = self._rows(form, paths, placed) if isinstance(form, Rows) else self._traces(form, paths, placed)
+        numbers = Counter[int]()
+        for file, row, source in rows:
             if row.fault is None:
-                self.notes.update(row.notes)
-                self.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
+                self.seen.notes.update(row.notes)
+                self.seen.notes[EMPTY_PASSAGE] += any(not (doc.text or "").strip() for doc in row.passages or ())
             elif not str(row.fault).startswith("line "):
                 named = RowFault(row.fault.reason, f"{source.location}: {row.fault}", column=row.fault.column)
                 row = row._replace(fault=named)
             yield PlacedRow(file, numbers[file], row, source)
             numbers[file] += 1
 
-    def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[tuple[int, FileRecord]]:
+    def _records(self, wrappers: tuple[str, ...], files: Iterable[OpenFile]) -> Iterator[_PlacedRecord]:
         for number, opened in enumerate(files):
             with opened() as file:
-                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.notes):
+                for record in records(file, wrappers=wrappers, takes_csv=self.kind.takes_csv, notes=self.seen.notes):
                     yield number, record
 
-    def _row(self, source: Source, paths: PathSet) -> TraceRow:
-        if isinstance(source, SpooledTrace):
-            if isinstance(source.spans, RowFault):
-                raise source.spans
-            return row_of_trace(source.spans[0].trace_id, source.spans, self.options, self.texts, paths)
-        row = cast(Rows, self.kind.format).row(_object(source), self.options, paths)
-        if row.fault is not None:
-            return row
-        passages = with_texts(row.passages or (), self.texts)
-        return row._replace(passages=passages, fault=passage_text_fault(passages))
+    def _rows(self, form: Rows, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
+        made = Counter[str]()
+        for file, record in placed:
+            try:
+                with _moderate_depth():
+                    row = form.row(_object(record), self.options, paths)
+                if row.fault is None:
+                    passages = with_texts(row.passages or (), self.texts)
+                    row = row._replace(passages=passages, fault=passage_text_fault(passages))
+            except RowFault as error:
+                members = record.value if isinstance(record.value, dict) else {}
+                row = TraceRow(text_or_none(member([members], IDS)[1]), fault=error)
+            yield file, _with_id(row, made), record
 
-    def _traces(self, records: Iterable[tuple[int, FileRecord]]) -> Iterator[tuple[int, SpooledTrace]]:
+    def _traces(self, form: SpanFormat, paths: PathSet, placed: Iterable[_PlacedRecord]) -> Iterator[_FoundRow]:
         with trace_spool() as spool:
-            for file, record in records:
-                entries = self._spans(record)
-                for entry in entries:
-                    spool.add(file, record.location, entry)
-                self.spans += sum(isinstance(entry, Span) for entry in entries)
-                self.skipped += not entries
-            yield from ((trace.file, trace) for trace in spool.traces())
+            for file, record in placed:
+                self._spool(spool, file, form, record)
+            for trace in spool.traces():
+                try:
+                    with _moderate_depth():
+                        if isinstance(trace.spans, RowFault):
+                            raise trace.spans
+                        row = row_of_trace(trace.spans[0].trace_id, trace.spans, self.options, self.texts, paths)
+                except RowFault as error:
+                    row = TraceRow(trace.trace_id, fault=error)
+                yield trace.file, row, trace
 
-    def _spans(self, record: FileRecord) -> list[Span | RowFault]:
+    def _spool(self, spool: TraceSpool, file: int, form: SpanFormat, record: FileRecord) -> None:
         members = record.value.items() if isinstance(record.value, dict) else ()
         moments = {name: value for name, value in members if in_snake_case(name) in _MOMENTS}
         unread = (name for name, value in moments.items() if not is_nothing(value) and microseconds(value) is None)
-        self.notes.update(map(unreadable_moment, unread))
-        entries: list[Span | RowFault] = []
+        self.seen.notes.update(map(unreadable_moment, unread))
+        is_other = True
         try:
             with _moderate_depth():
-                for entry in cast(SpanFormat, self.kind.format).spans(_object(record)):
-                    entries.append(entry)
+                for entry in form.spans(_object(record)):
+                    is_other = False
+                    spool.add(file, record.location, entry)
+                    self.seen.spans += not isinstance(entry, RowFault)
         except RowFault as error:
-            entries.append(error)
-        return entries
-
-
-def _id_of(source: Source) -> str | None:
-    if isinstance(source, SpooledTrace):
-        return source.trace_id
-    return text_or_none(member([source.value], IDS)[1]) if isinstance(source.value, dict) else None
+            is_other = False
+            spool.add(file, record.location, error)
+        self.seen.skipped += is_other
 
 
 @contextmanager
@@ -263,14 +271,14 @@ _TRACE_DESCRIPTIONS = {
 }
 _RETRIEVAL = pa.struct([("span_id", pa.string()), ("position", pa.int32()), ("passage_index", pa.int32())])
 _TEXTS = ("record_id", "question", "answer", "generator")
-_FAULT = pa.field("fault", pa.struct([(name, pa.string()) for name in ("reason", "message", "column")]))
+_FAULT_COLUMNS = ("fault_reason", "fault_message", "fault_column")
 _FIELDS = tuple((field.name, field.name) for field in INPUT_FIELDS if field.name in _DESCRIPTIONS)
 _VALIDATOR = RowValidator(ColumnMap(_FIELDS, ()), max_text_chars=2**62)
 _logs: dict[tuple[object, ...], pa.NativeFile] = {}
 
 
 def log_schema(*, of_traces: bool, stored: bool = False) -> pa.Schema:
-    """The schema of the QA log; ``stored`` adds the column of faults.
+    """The schema of the QA log; ``stored`` adds the columns of faults.
 
     A log ``of_traces`` has the ids that lead back to the trace store, which an audit carries into its evidence.
     Texts of a stored log are bytes, because they may be no valid Unicode, which is found when its rows are checked.
@@ -282,7 +290,7 @@ def log_schema(*, of_traces: bool, stored: bool = False) -> pa.Schema:
     described = {name: {b"description": words.encode()} for name, words in _DESCRIPTIONS.items()}
     described |= {name: carried(words) for name, words in _TRACE_DESCRIPTIONS.items() if of_traces}
     fields = [pa.field(name, kinds.get(name, text), metadata=metadata) for name, metadata in described.items()]
-    return pa.schema([*fields, _FAULT] if stored else fields)
+    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in _FAULT_COLUMNS if stored)])
 
 
 def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
@@ -302,7 +310,8 @@ def checked(row: TraceRow, source: RowSource) -> QARecord | FaultyRow:
 
 def _store_ids(row: TraceRow) -> dict[str, object]:
     ids = {name: valid_text(getattr(row, name)) for name in ("session_id", "trace_id", "span_id")}
-    return {**ids, RETRIEVALS: None if row.retrievals is None else [*row.retrievals]}
+    retrievals = [{**item._asdict(), "span_id": valid_text(item.span_id)} for item in row.retrievals or ()]
+    return {**ids, RETRIEVALS: None if row.retrievals is None else retrievals}
 
 
 def _bytes_of(texts: object, names: tuple[str, ...]) -> dict[str, bytes | None]:
@@ -316,7 +325,9 @@ def _stored_row(row: TraceRow) -> dict[str, object]:
         "passages": row.passages and [_bytes_of(doc, ("passage_id", "title", "text")) for doc in row.passages],
         "answered_at": row.answered_at,
         **_store_ids(row),
-        _FAULT.name: fault and {"reason": str(fault.reason), "message": valid_text(str(fault)), "column": fault.column},
+        "fault_reason": fault and str(fault.reason),
+        "fault_message": fault and valid_text(str(fault)),
+        "fault_column": fault and fault.column,
     }
 
 
@@ -381,7 +392,7 @@ class TraceReader:
             with TableFile(path, log_schema(of_traces=self._kind.is_of_traces, stored=True)) as table:
                 for placed in export.read([lambda: nullcontext(file)]):
                     table.add(_stored_row(placed.row))
-                table.describe(with_reading_notes(export.notes))
+                table.describe(with_reading_notes(export.seen.notes))
             return pa.OSFile(str(path))
 
 
@@ -396,10 +407,12 @@ class TraceLog:
 
     def batches(self, parts: Sequence[ColumnPart], rows: Sequence[int]) -> Iterator[LogBatch]:
         """Read the rows that are wanted, and the faults of those that have one."""
-        for batch in self._rows.batches([*parts, ColumnPart(_FAULT.name)], rows):
+        wanted = [*parts, *map(ColumnPart, _FAULT_COLUMNS)]
+        for batch in self._rows.batches(wanted, rows):
+            triples = zip(*(batch.rows.column(name).to_pylist() for name in _FAULT_COLUMNS), strict=True)
             faults = {
-                row: RowFault(Reason(fault["reason"]), fault["message"], column=fault["column"])
-                for row, fault in enumerate(batch.rows.column(_FAULT.name).to_pylist(), start=batch.first_row)
-                if fault is not None
+                row: RowFault(Reason(reason), message, column=column)
+                for row, (reason, message, column) in enumerate(triples, start=batch.first_row)
+                if reason is not None
             }
             yield LogBatch(batch.first_row, batch.rows.select([part.column for part in parts]), faults)

@@ -30,7 +30,7 @@ PLAIN_COLUMNS = {name: [one] for name, one in PLAIN.items()}
 
 def read(kind, content):
     rows = ExportRows(LOG_KINDS[kind], TraceOptions())
-    return [placed.row for placed in rows.read([opened(content)])], rows
+    return [placed.row for placed in rows.read([opened(content)])], rows.seen
 
 
 def lines(*records):
