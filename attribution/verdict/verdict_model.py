@@ -1,8 +1,8 @@
 """The fitted verdict: from the signals of an answer's words to its claims' support scores and the answer's risk.
 
 Trees give each word a probability that it is unsupported; other trees judge each claim by its premise and its words. A
-logistic regression on both, and on what is measured of the whole answer, gives the answer a risk. A last one weighs all
-of this for each claim, and the answer's risk is that of its riskiest claim.
+logistic regression on both, and on what is measured of the whole answer, gives the answer a risk. Another one scores
+each claim by its words, trees and premise; the riskiest one and the answer share their risk.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ class VerdictModel:
         risks = [self.answers.log_odds(row.signals, *odds) for row, *odds in zip(answers, words, ratios, strict=True)]
         scores = [
             self.claim_scores.log_odds(SCORE_NUMBERS, score_numbers(*parts))
-            for parts in zip(numbers, ratios, risks, strict=True)
+            for parts in zip(numbers, ratios, strict=True)
         ]
         claims = [claim_log_odds(*parts) for parts in zip(scores, risks, numbers, strict=True)]
         return [ScoredAnswer(*odds, float(odds[1].max())) for odds in zip(words, claims, strict=True)]
@@ -467,48 +467,47 @@ def claim_numbers(
     return numbers
 
 
-_OF_ALL = ("highest_word", "mean_word", "read", "ratio", "answer")
+_OF_ALL = ("highest_word", "mean_word", "read", "ratio")
 _OF_FEW = (
-    *_OF_ALL, "highest_three_words", "behind", "best", "window", "anywhere", "soft", "soft_least", "values",
-    "values_window", "values_anywhere", "contradicted",
+    *_OF_ALL, "highest_three_words", "best", "window", "anywhere", "soft", "soft_least", "values", "values_window",
+    "values_anywhere", "contradicted",
 )  # fmt: skip
 SCORE_NUMBERS = (*_OF_ALL, *(f"{name}_of_few" for name in _OF_FEW), "few")
-"""What the regression of claims sees: what the words, the reader, the trees of claims (``ratio``) and the answer say,
-and more divided by the number of claims, so that a single claim is judged by all of it, and one of many by little else
-than the first ones. ``behind``: by how much another claim of the answer is ahead."""
+"""What the regression of claims sees: what the words, the reader and the trees of claims (``ratio``) say, and this and
+more times ``few``, which falls with the number of claims: a single claim is judged by all of it, and one of many by
+little else than the first ones."""
 
 
-def score_numbers(numbers: npt.NDArray[np.float32], ratios: _Numbers, risk: float) -> _Numbers:
+def score_numbers(numbers: npt.NDArray[np.float32], ratios: _Numbers) -> _Numbers:
     """float64 [claims, SCORE_NUMBERS].
 
     Args:
         numbers: float32 [claims, CLAIM_NUMBERS].
         ratios: log likelihood ratios of the claims, by the trees.
-        risk: the log odds of the answer, by its regression.
     """
-    count = len(ratios)
-    columns = dict(zip(CLAIM_NUMBERS, numbers.T.astype(np.float64), strict=True))
-    columns |= {"ratio": ratios, "behind": ratios.max() - ratios, "answer": np.full(count, risk)}
+    few = 3 / (2 + len(ratios))
+    columns = {**dict(zip(CLAIM_NUMBERS, numbers.T.astype(np.float64), strict=True)), "ratio": ratios}
     of_all, of_few = ([columns[name] for name in names] for names in (_OF_ALL, _OF_FEW))
-    return np.column_stack([*of_all, *(column / count for column in of_few), np.full(count, 1 / count)])
+    return np.column_stack([*of_all, *(column * few for column in of_few), np.full(len(ratios), few)])
 
 
 def claim_log_odds(scores: _Numbers, risk: float, numbers: npt.NDArray[np.float32]) -> _Numbers:
     """float64 [claims]: the log odds that each claim of an answer is unsupported; the largest are the answer's.
 
-    Those of the riskiest claim are the mean of its score and of the answer's log odds, the others lie below it as their
-    scores do. One with a value that no passage has is never more likely supported than 0.6; where a number or date is
-    missing, or a sentence says something else instead, than 0.47.
+    Those of the riskiest claim are the mean of its score and of the answer's log odds, and no other claim has more. One
+    with a value that no passage has is never more likely supported than 0.6; where a number or date is missing, or a
+    sentence says something else instead, than 0.47.
 
     Args:
         scores: log odds of the claims, by their regression.
         risk: the log odds of the answer, by its regression.
         numbers: float32 [claims, PREMISE_NUMBERS and perhaps more].
     """
+    riskiest = _OF_ANSWER * risk + (1 - _OF_ANSWER) * scores.max()
     least = np.where(numbers[:, _MISSING_NUMBERS] > 0, _LEAST_WITHOUT_NUMBER, _LEAST_WITHOUT_NAME)
     least = np.where(numbers[:, _VALUES_ANYWHERE] > 0, least, -np.inf)
     least = np.where(numbers[:, _CONTRADICTED] > 0, _LEAST_WITHOUT_NUMBER, least)
-    odds: _Numbers = np.maximum(scores + _OF_ANSWER * (risk - scores.max()), least)
+    odds: _Numbers = np.maximum(np.where(scores < scores.max(), np.minimum(scores, riskiest), riskiest), least)
     return odds
 
 

@@ -19,19 +19,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
-from attribeam.attribution.verdict.claim_reader import ClaimReader
 from attribeam.attribution.verdict.fitted_parts import (
     HIGHEST,
     LOWEST,
     BoostedTrees,
     LogisticRegression,
     ProbeShares,
-    StateProbe,
     mixed,
     probed_odds,
-    same_share,
     state_names,
 )
 from attribeam.attribution.verdict.texts import RowKind
@@ -39,7 +35,7 @@ from attribeam.attribution.verdict.verdict_model import (
     CLAIM_NUMBERS,
     SCORE_NUMBERS,
     AnswerRegression,
-    VerdictForm,
+    VerdictModel,
     answer_numbers,
     claim_log_odds,
     claim_numbers,
@@ -159,12 +155,14 @@ class FittedWords:
         """The log odds of the words of each row, as the verdict's model limits them."""
         loaded = BoostedTrees.from_json(self.trees)
         odds = [np.clip(loaded.log_odds(row.signals.values), LOWEST, HIGHEST) for row in rows]
-        return [self._with_probe(*pair) for pair in zip(odds, rows, strict=True)]
-
-    def _with_probe(self, odds: _Numbers, row: VerdictRow) -> _Numbers:
-        if self.probe is None or row.states is None:
+        if self.probe is None:
             return odds
-        return mixed(odds, probed_odds(self.probe, row.states), share=self.probe_shares[row.signals.kind])
+        return [_with_probe(*pair, self.probe, self.probe_shares) for pair in zip(odds, rows, strict=True)]
+
+
+def _with_probe(odds: _Numbers, row: VerdictRow, probe: LogisticRegression, shares: ProbeShares) -> _Numbers:
+    """Mixed with what a probe says, where the row has states."""
+    return odds if row.states is None else mixed(odds, probed_odds(probe, row.states), share=shares[row.signals.kind])
 
 
 def fit_words(rows: Sequence[VerdictRow], *, seed: int, probe_shares: ProbeShares) -> FittedWords:
@@ -414,7 +412,7 @@ def cross_validated(
     )
     ratios, claims = folds.each(
         lambda some: fit_claims(_only(some, rows), _only(some, odds), seed=seed),
-        lambda part, own: _ratios(part, _only(own, rows), _only(own, odds)),
+        lambda part, own: _ratios(BoostedTrees.from_json(part), _only(own, rows), _only(own, odds)),
     )
     risks, answers = folds.each(
         lambda some: fit_answers(_only(some, rows), _only(some, odds), _only(some, ratios)),
@@ -424,27 +422,30 @@ def cross_validated(
     return CrossValidation(said, folds.folds, tuple(map(FittedParts, words, claims, answers, scores)))
 
 
-def scored_beside(rows: Sequence[VerdictRow], form: VerdictForm, reader: ClaimReader, *, seed: int) -> CrossValidation:
-    """The same with the words, claims, answers and reader of a verdict that was fitted before, and new scores alone."""
-    probe = None if form.probe is None else StateProbe.from_json(form.probe)
-    regression, shares = (probe.regression, probe.shares) if probe else (None, same_share(0.0))
-    words = FittedWords(form.words.model_dump(), regression, shares)
-    claims, answers = form.claims.model_dump(), AnswerRegression.from_json(form.answers)
-    read = [replace(row, read=reader.log_odds(row.inputs)) for row in tqdm(rows, disable=None, leave=False)]
-    odds = words.log_odds(read)
-    ratios = _ratios(claims, read, odds, form.claim_numbers)
-    risks = [answers.log_odds(row.signals, *pair) for row, *pair in zip(rows, odds, ratios, strict=True)]
-    folds = _Folds(rows, seed, lambda: None)
-    said, scores = _scored(read, folds, odds, ratios, risks)
-    return CrossValidation(said, folds.folds, tuple(FittedParts(words, claims, answers, part) for part in scores))
+def scored_beside(
+    rows: Sequence[VerdictRow], model: VerdictModel, *, seed: int
+) -> tuple[tuple[Scored, ...], LogisticRegression]:
+    """New scores beside the words, claims, answers and reader of a fitted verdict.
+
+    They are what parts of other folds say of each row; the regression is that of all rows.
+    """
+    reader, probe = model.reader, model.probe
+    read = [replace(row, read=reader.log_odds(row.inputs)) for row in rows] if reader is not None else rows
+    odds = [np.clip(model.words.log_odds(row.signals.values), LOWEST, HIGHEST) for row in rows]
+    if probe is not None:
+        odds = [_with_probe(*pair, probe.regression, probe.shares) for pair in zip(odds, rows, strict=True)]
+    ratios = _ratios(model.claims, read, odds, model.claim_names)
+    risks = [model.answers.log_odds(row.signals, *pair) for row, *pair in zip(rows, odds, ratios, strict=True)]
+    said, scores = _scored(read, _Folds(rows, seed, lambda: None), odds, ratios, risks)
+    return said, scores[-1]
 
 
 def _scored(
     rows: Sequence[VerdictRow], folds: _Folds, odds: Odds, ratios: Odds, risks: Sequence[float]
 ) -> tuple[tuple[Scored, ...], list[LogisticRegression]]:
     numbers = [
-        score_numbers(numbers_of_claims(row, words), ratio, risk)
-        for row, words, ratio, risk in zip(rows, odds, ratios, risks, strict=True)
+        score_numbers(numbers_of_claims(row, words), ratio)
+        for row, words, ratio in zip(rows, odds, ratios, strict=True)
     ]
     scores, regressions = folds.each(
         lambda some: fit_scores(_only(some, rows), _only(some, numbers)),
@@ -455,7 +456,7 @@ def _scored(
 
 
 def _ratios(
-    trees: dict[str, Any], rows: Sequence[VerdictRow], odds: Odds, names: Sequence[str] = CLAIM_NUMBERS
+    trees: BoostedTrees, rows: Sequence[VerdictRow], odds: Odds, names: Sequence[str] = CLAIM_NUMBERS
 ) -> list[_Numbers]:
-    loaded, columns = BoostedTrees.from_json(trees), [*map(CLAIM_NUMBERS.index, names)]
-    return [loaded.log_odds(numbers_of_claims(*pair)[:, columns]) for pair in zip(rows, odds, strict=True)]
+    columns = [*map(CLAIM_NUMBERS.index, names)]
+    return [trees.log_odds(numbers_of_claims(*pair)[:, columns]) for pair in zip(rows, odds, strict=True)]

@@ -7,17 +7,18 @@ The bundled verdict is made by
 where DATA holds the sets of ``shared_sets`` in their own formats, MINILM is the folder of all-MiniLM-L6-v2 and PAGES
 are pages of Wikipedia. With ``--decoder`` and ``--decoder-layer`` the verdict reads a decoder, too. The answers that
 were made up for this project are always fitted on. With ``--keep DIR`` only the scores of claims are fitted, in minutes
-on a CPU, beside the other parts of an earlier verdict; it needs none of these folders.
+on a CPU, beside the other parts of an earlier verdict: to rows of benchmarks, and to those of ``--log``, which those
+parts should not know.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from shutil import copyfile
+from shutil import copyfile, copytree
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from tqdm import tqdm
 from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import BUNDLED_VERDICT_NAME, DTYPES, MASS_VERDICT, VERDICT_FILE, fraction
 from attribeam.attribution.options import ModelOptions, Quantization
-from attribeam.attribution.verdict.claim_reader import READER_FILES, load_reader
+from attribeam.attribution.verdict.claim_reader import READER_FILES
 from attribeam.attribution.verdict.fitted_parts import (
     WORD_FILES,
     ProbeShares,
@@ -41,14 +42,14 @@ from attribeam.attribution.verdict.verdict_model import (
     BUNDLED_VERDICT,
     CLAIM_NUMBERS,
     SHARED_WORDS,
-    VerdictForm,
+    VerdictModel,
+    load_verdict_model,
     verdict_directory,
 )
 from attribeam.evaluation.datasets.labelled_log import load_judged_log
 from attribeam.evaluation.measures import FOLDS
 from attribeam.report.messages import CommandParser, Messages, print_lines
-from attribeam.schemas.errors import RunError
-from attribeam.schemas.files import read_form
+from attribeam.schemas.errors import RunError, UsageError
 from lab.training.attributor.corpus import read_pages
 from lab.training.verdict.cross_encoder import pretrained
 from lab.training.verdict.decoder_states import with_states
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Fit the verdict and write it, with the words that it was fitted with.
 
     Raises:
-        UsageError: if scikit-learn is not installed.
+        UsageError: if scikit-learn is not installed, or the verdict to keep needs a decoder.
         RunError: if the answers cannot be fitted on.
         DataError: if a file is missing or not in its format.
     """
@@ -90,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         args.output.mkdir(parents=True, exist_ok=True)
     if args.wordllama is not None:
         make_word_table(_texts(args.pages), args.wordllama, args.output)
-    table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT)
+    kept = None if args.keep is None else _kept(args)
+    table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT) if kept is None else kept.table
     attributor = Attributor.from_pretrained(
         "bundled", parser=args.parser, verdict=MASS_VERDICT, threads=args.threads or 1
     )
@@ -98,14 +100,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     judged = sum(row.set_name != NOISE for row in rows)
     if judged < len(answers):
         say(f"{len(answers) - judged:,} of {len(answers):,} answers claim nothing or cannot be audited; left out")
-    if args.keep is None:
+    if kept is None:
         _check(rows)
     decoder = None if args.decoder is None else _decoder(args)
     if decoder is not None:
+        if kept is not None and kept.probe is not None:
+            kept.probe.check(decoder.provenance())
         rows = list(with_states(rows, decoder, kept_in=args.decoder_states))
         _say_how_many_are_unread(rows, args)
-    if args.keep is not None:
-        _keep(rows, args, say)
+    if kept is not None:
+        _keep(rows, kept, args)
         return
     fits = 6 * (FOLDS + 1) * (1 if args.encoder is None else 2)
     with tqdm(total=fits, unit="fit", disable=None, leave=False) as bar:
@@ -116,8 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             fitted = cross_validated(rows, seed=args.seed, probe_shares=args.decoder_share, progress=bar.update)
     limits = choose_thresholds(rows, fitted.scores)
     shared = {
-        "measured_on": args.measured_on
-        or f"{judged:,} answers of {len({row.set_name for row in rows} - {NOISE})} sets",
+        "measured_on": _measured_on(rows, args),
         "thresholds": asdict(limits),
         **points_by_length(rows, fitted.scores),
         "claim_numbers": list(CLAIM_NUMBERS if reader else CLAIM_NUMBERS[:-1]),
@@ -135,20 +138,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
         say(f"verdict written to {args.output / VERDICT_FILE}")
 
 
-def _keep(rows: Sequence[VerdictRow], args: argparse.Namespace, say: Callable[..., None]) -> None:
-    """Fit and write new scores of claims beside the other parts of a verdict."""
-    file = verdict_directory(args.keep) / VERDICT_FILE
-    form = read_form(file, VerdictForm)
-    fitted = scored_beside(rows, form, load_reader(BUNDLED_VERDICT), seed=args.seed)
+def _kept(args: argparse.Namespace) -> VerdictModel:
+    """The verdict to keep.
+
+    Raises:
+        UsageError: if it reads another layer of a decoder than is named, or none.
+    """
+    model = load_verdict_model(verdict_directory(args.keep))
+    layer = None if model.probe is None else model.probe.layer
+    if args.decoder_layer != layer:
+        needs = "reads no --decoder" if layer is None else f"needs --decoder and --decoder-layer {layer}"
+        raise UsageError(f"--keep {args.keep} {needs}")
+    return model
+
+
+def _keep(rows: Sequence[VerdictRow], model: VerdictModel, args: argparse.Namespace) -> None:
+    """Fit new scores of claims beside the other parts of a verdict, and write a copy of it that has them."""
+    scores, regression = scored_beside(rows, model, seed=args.seed)
     if args.cross_validate:
-        print_lines(*tables(rows, fitted.scores, form.thresholds).split("\n"))
+        print_lines(*tables(rows, scores, model.thresholds).split("\n"))
     if args.output is not None:
-        written = json.loads(file.read_text(encoding="utf-8"))
-        written |= {**points_by_length(rows, fitted.scores), "claim_scores": fitted.parts[-1].scores.to_json()}
-        written |= {"measured_on": args.measured_on} if args.measured_on else {}
-        args.output.mkdir(parents=True, exist_ok=True)
-        _write_json(written, args.output)
-        say(f"verdict written to {args.output / VERDICT_FILE}")
+        directory = verdict_directory(args.keep)
+        if directory.resolve() != args.output.resolve():
+            copytree(directory, args.output, dirs_exist_ok=True)
+        written = json.loads((directory / VERDICT_FILE).read_text(encoding="utf-8"))
+        written |= {"claim_scores": regression.to_json(), "measured_on": _measured_on(rows, args)}
+        _write_json({**written, **points_by_length(rows, scores)}, args.output)
+        Messages("lab.train verdict").say(f"verdict written to {args.output / VERDICT_FILE}")
+
+
+def _measured_on(rows: Sequence[VerdictRow], args: argparse.Namespace) -> str:
+    judged = [row.set_name for row in rows if row.set_name != NOISE]
+    return args.measured_on or f"{len(judged):,} answers of {len(set(judged))} sets"
 
 
 def _answers(args: argparse.Namespace) -> Iterator[TrainingAnswer]:
@@ -316,8 +337,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name in ("note", "quantization", "states"):
         if args.decoder is None and getattr(args, f"decoder_{name}") not in ("", None):
             parser.error(f"--decoder-{name} is for --decoder")
-    if args.keep is not None and (args.encoder is not None or args.wordllama is not None or args.share_words):
-        parser.error("--keep excludes --encoder, --wordllama and --share-words")
+    if args.keep is not None and (args.data or args.encoder or args.wordllama or args.share_words):
+        parser.error("--keep excludes --data, --encoder, --wordllama and --share-words")
     if args.wordllama is not None and args.share_words:
         parser.error("--share-words and --wordllama exclude each other")
     if args.wordllama is not None and args.output is None:

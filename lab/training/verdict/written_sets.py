@@ -9,6 +9,7 @@ scores of claims learn, which have few weights; no part learns from ``newcomer_r
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ _LOGS = {"web": "web_answers.jsonl", "trades": "trade_answers.jsonl"}
 _SPANS = {"everyday": "everyday_rows.jsonl", "support": "support_rows.jsonl", "claim_rows": "claim_rows.jsonl"}
 SCORED_SETS = (*_LOGS, *_SPANS)
 """The rows of benchmarks."""
-_OTHER_PASSAGES = 9
+_OTHER_PASSAGES, _CLAIMS_TOGETHER = 9, (2, 3, 4)
 _ENDS = (".", "!", "?")
 _One = TypeVar("_One")
 
@@ -58,7 +59,7 @@ def written_sets(
 
 
 def scored_sets() -> Iterator[TrainingAnswer]:
-    """The sets of ``SCORED_SETS``; single claims also beside a copied sentence, and among other rows' passages."""
+    """The sets of ``SCORED_SETS``; single claims also as ``_varied`` has them."""
     for name, file in _LOGS.items():
         answers = load_judged_log(_BENCHMARKS / file, LogOptions(format="jsonl")).answers
         yield from (TrainingAnswer.of(answer, name) for answer in answers)
@@ -74,24 +75,39 @@ def _judged_spans(answer: SupportAnswer) -> JudgedAnswer:
 
 
 def _varied(answers: Sequence[JudgedAnswer], name: str) -> Iterator[TrainingAnswer]:
-    """Each claim beside a copied sentence, and among other rows' passages."""
+    """Each claim beside a copied sentence, among other rows' passages, and with others of its passages."""
     every = list(dict.fromkeys(passage for answer in answers for passage in answer.record.passages))
     draw = random.Random(13)
     for answer in answers:
         record, key = answer.record, TrainingAnswer.of(answer, name).key
-        copied = _ended(draw.choice(whole_sentences(record.passages[0].text)).of(record.passages[0].text))
-        offset = len(copied) + 1
-        beside = replace(
-            answer,
-            record=replace(record, answer=f"{copied} {record.answer}", target_spans=None),
-            unsupported=_moved(answer.unsupported or (), offset),
-            judged=(CharRange(0, offset), *(_moved_by(chars, offset) for chars in answer.judged or ())),
-        )
-        yield TrainingAnswer.of(beside, name, key=key, part="beside a copied sentence")
+        text = draw.choice(whole_sentences(record.passages[0].text)).of(record.passages[0].text)
+        whole = (CharRange(0, len(text)),)
+        copied = replace(answer, record=replace(record, answer=text), unsupported=(), judged=whole)
+        yield TrainingAnswer.of(_together([copied, answer]), name, key=key, part="beside a copied sentence")
         others = [passage for passage in draw.sample(every, _OTHER_PASSAGES) if passage not in record.passages]
         passages = draw.sample([*record.passages, *others], len(record.passages) + len(others))
         among = replace(answer, record=replace(record, passages=tuple(passages)))
         yield TrainingAnswer.of(among, name, key=key, part="among other passages")
+    by_passages = defaultdict[tuple[Passage, ...], list[JudgedAnswer]](list)
+    for answer in answers:
+        by_passages[answer.record.passages].append(answer)
+    for group in by_passages.values():
+        waiting = draw.sample(group, len(group))
+        while waiting:
+            some = [waiting.pop() for _ in range(min(draw.choice(_CLAIMS_TOGETHER), len(waiting)))]
+            yield TrainingAnswer.of(_together(some), name, part="together")
+
+
+def _together(answers: Sequence[JudgedAnswer]) -> JudgedAnswer:
+    """One answer that says what all of some say of the same passages."""
+    text, marks, judged = "", list[UnsupportedRange](), list[CharRange]()
+    for answer in answers:
+        text, offset = text + " " * bool(text), len(text) + bool(text)
+        marks += _moved(answer.unsupported or (), offset)
+        judged += (_moved_by(chars, offset) for chars in answer.judged or ())
+        text += _ended(answer.record.answer)
+    record = replace(answers[0].record, answer=text, target_spans=None)
+    return replace(answers[0], record=record, unsupported=tuple(marks), judged=tuple(judged))
 
 
 def load_made_answers(path: Path = MADE_ANSWERS) -> tuple[JudgedAnswer, ...]:

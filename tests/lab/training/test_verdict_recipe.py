@@ -152,11 +152,27 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, mon
     assert "balanced accuracy" in capsys.readouterr().out
     monkeypatch.setattr(recipe, "scored_sets", lambda: iter(()))
     first = json.loads((tmp_path / "folds" / VERDICT_FILE).read_text(encoding="utf-8"))
-    assert main([*asked[:3], "--keep", str(tmp_path / "folds"), "--output", str(tmp_path / "kept")]) == 0
+    asked = ["verdict", "--log", asked[2]]
+    assert main([*asked, "--keep", str(tmp_path / "folds"), "--output", str(tmp_path / "kept")]) == 0
     kept = json.loads((tmp_path / "kept" / VERDICT_FILE).read_text(encoding="utf-8"))
     changed = {"claim_scores", "operating_points", "short_operating_points"}
     assert {name for name in kept if kept[name] != first[name]} <= changed
-    assert load_verdict_model(tmp_path / "kept").claim_scores.names == model.claim_scores.names
+    assert main([*asked, "--keep", "bundled", "--output", str(tmp_path / "copy")]) == 0
+    for name, has_reader in (("kept", False), ("copy", True)):
+        model = load_verdict_model(tmp_path / name)
+        assert model.measured_on == "60 answers of 1 sets"
+        assert (model.reader is not None) is has_reader
+        weight = dict(zip(model.claim_scores.names, model.claim_scores.weights, strict=True))["read"]
+        assert bool(weight) is has_reader  # what is never read weighs nothing
+
+
+@pytest.mark.parametrize(("asked", "complaint"), [
+    ("--keep smollm2-135m", "--keep smollm2-135m needs --decoder and --decoder-layer 18"),
+    ("--keep bundled --decoder d --decoder-layer 3", "--keep bundled reads no --decoder"),
+])  # fmt: skip
+def test_scores_beside_a_probe_need_its_decoder(asked, complaint, capsys):
+    assert main(["verdict", *asked.split(), "--cross-validate"]) == 2
+    assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("options", "complaint"), [
@@ -165,6 +181,7 @@ def test_the_verdict_of_an_own_log_can_be_loaded_and_its_folds_too(tmp_path, mon
     ("--data d --output o --decoder-note n", "--decoder-note is for --decoder"),
     ("--data d --output o --encoder e", "--wordllama and --encoder need --pages"),
     ("--data d --output o --pages p", "--pages is for --wordllama or --encoder"),
+    ("--keep k --data d --output o", "--keep excludes --data, --encoder, --wordllama and --share-words"),
     ("--data d --output o --encoder e --pages p --share-words", "--share-words and --encoder exclude each other"),
     ("--data d --output o --encoder e --pages p", "--encoder should be a folder with a model, e has"),
 ])  # fmt: skip
@@ -280,7 +297,9 @@ def test_single_claims_of_benchmarks_stand_beside_copies_and_among_other_passage
     answers = [*scored_sets()]
     assert [*dict.fromkeys(answer.set_name for answer in answers)] == [*SCORED_SETS]
     parts = {answer.part: answer for answer in answers if answer.set_name == "claim_rows" and answer.part}
-    beside, among = parts.values()
+    beside, among, together = parts.values()
+    assert 2 <= len(together.judged.judged) <= 4
+    assert len(together.judged.judged) == together.judged.record.answer.count(".")
     assert beside.judged.judged[0].of(beside.judged.record.answer)[:-1] in beside.judged.record.passages[0].text + "."
     assert len(among.judged.record.passages) >= 9
     assert len({answer.key for answer in parts.values()}) == 1

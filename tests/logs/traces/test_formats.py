@@ -47,7 +47,7 @@ from attribeam.logs.traces.documents import FROM_PROMPT
 from attribeam.logs.traces.formats import LOG_KINDS, MLFLOW
 from attribeam.logs.traces.paths import PathSet, TraceOptions, compiled_path
 from attribeam.schemas import QARecord, Reason
-from attribeam.schemas.errors import UsageError
+from attribeam.schemas.errors import RunError, UsageError
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
@@ -162,11 +162,21 @@ def _printed_frame():
     return [{**row, **model} for row, model in zip(_data_frame(), models, strict=True)]
 
 
+def test_documents_that_numpy_printed_are_no_passage(tmp_path):
+    rows = _data_frame()
+    for row in rows:
+        row["attributes.retrieval.documents"] = "[{'document.content': 'Ada lit it.'}\n {'document.content': 'Yes.'}]"
+    with pytest.raises(RunError, match="no_passages"):
+        imported("openinference", write_lines(tmp_path / "a.jsonl", rows), output=tmp_path / "log.parquet")
+
+
 def _nested():
     model, retriever, root = openinference()
     documents = [{"document": {"id": one, "content": text}} for one, text in PASSAGES]
-    nested = {"openinference": {"span": {"kind": "RETRIEVER"}}, "retrieval": {"documents": documents}}
-    return [model, {**retriever, "attributes": nested}, root]
+    nested = {"openinference": {"span": {"kind": "RETRIEVER"}}, "retrieval": {"documents": [None, *documents]}}
+    own = {name: value for name, value in root["attributes"].items() if name != "openinference.span.kind"}
+    whole = {**root, "span_kind": "SPAN_KIND_UNSPECIFIED", "attributes": own}
+    return [model, {**retriever, "attributes": nested}, whole]
 
 
 def _openinference_otlp():
