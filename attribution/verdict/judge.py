@@ -79,6 +79,7 @@ _EMPHASIS, _LONGEST_UNIT, _LONGEST_BEFORE = re.compile(r"[*`_~]"), 40, 120
 _WORD_BEHIND = re.compile(r"[\s-]*([^\W\d_]+)")
 _HOURS_PER_WORD = 2
 """How many hours nearer to the claim's time of day one is that counts as much as one more word of the claim beside."""
+_ENDS = re.compile(r"(?:\b(?:until|till|to)\s+|[-–])$")
 _OF_ENDS = frozenset(["until", "till"])
 """Words before the end of any length of time; they do not tell which one."""
 
@@ -256,8 +257,9 @@ class _Reasons:
         """An amount of the premise of the sort of the one at ``chars``, if possible one that counts the same thing."""
         start = chars.char_start - len(_currency_before(self._answer, chars.char_start))
         own = next(_amounts_in(_EMPHASIS.sub("", self._answer[start : chars.char_end + _LONGEST_UNIT])), None)
+        is_end = _ENDS.search(self._answer, 0, start) is not None
         titles = [self._sentences.all[index].text for index in self._sentences.titles_of(premise.sentence or 0)]
-        rivals = list[tuple[tuple[bool, bool, float], str]]()
+        rivals = list[tuple[tuple[bool, bool, bool, float], str]]()
         for passage in self._texts(premise):
             amounts = [
                 (amount, text)
@@ -273,7 +275,8 @@ class _Reasons:
                 if own is not None:
                     is_same, is_counted = amount.text == own.text, own.behind in (amount.behind, behind)
                     likeness -= abs(math.log10((1 + own.size) / (1 + amount.size)))
-                rivals.append(((is_same, is_counted, likeness), text))
+                is_at_end = not is_end or _ENDS.search(passage, 0, amount.chars.char_start) is not None
+                rivals.append(((is_same, is_counted, is_at_end, likeness), text))
         return max(rivals, key=lambda rival: rival[0])[1] if rivals else None
 
     def _texts(self, premise: Premise) -> list[str]:
@@ -339,7 +342,8 @@ def _amounts_in(text: str) -> Iterator[_Amount]:
         if time is not None and not (is_year and (sort or end > time.char_end)):
             continue
         written, measured = text[start - before : end], text[start - before : word.end() if word else end]
-        size = float(max((abs(size) for kind, size in quantity.readings if kind in _PLAIN_KINDS), default=0))
+        sizes = (abs(size) for kind, size in quantity.readings if kind in _PLAIN_KINDS - {Kind.PERHAPS_MINUTE})
+        size = float(max(sizes, default=0))
         yield _Amount(CharRange(start, end), written.strip(), measured, stem(word[1]) if word else "", sort, size)
 
 
