@@ -12,7 +12,16 @@ from attribeam.attribution.option_declaration import MASS_FILE, VERDICT_FILE
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.verdict.fitted_parts import WORD_FILES
 from attribeam.attribution.verdict.judge import judge_of
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model, verdict_directory
+from attribeam.attribution.verdict.premises import PREMISE_NUMBERS
+from attribeam.attribution.verdict.verdict_model import (
+    BUNDLED_VERDICT,
+    CLAIM_NUMBERS,
+    SCORE_NUMBERS,
+    claim_log_odds,
+    load_verdict_model,
+    score_numbers,
+    verdict_directory,
+)
 from attribeam.attribution.verdict.verified import MassThresholds, with_calibrated_mass
 from attribeam.pipeline.command_line import main
 from attribeam.schemas.errors import DataError, ModelLoadError, UsageError
@@ -126,7 +135,9 @@ def test_a_file_that_is_no_verdict_at_all_is_named(tmp_path, content, complaint)
 
 
 @pytest.mark.parametrize(
-    "place", ["signals", "answers.records.inputs", "claim_numbers"], ids=["signals", "answers", "claims"]
+    "place",
+    ["signals", "answers.records.inputs", "claim_numbers", "claim_scores.inputs"],
+    ids=["signals", "answers", "claims", "scores"],
 )
 def test_a_verdict_of_other_signals_is_refused_before_anything_is_judged(tmp_path, place):
     folder = own_verdict(tmp_path / "own")
@@ -158,6 +169,21 @@ def test_vectors_of_another_kind_are_refused(tmp_path, vectors):
         save_file({"vectors": vectors}, folder / WORD_FILES[1])
     with pytest.raises(DataError, match=r"own/word_vectors\.safetensors should"):
         judge_of(MethodOptions(verdict=str(folder)))
+
+
+@pytest.mark.parametrize(("risk", "expected"), [(0, [1, 1, -3]), (4, [3, 1, -3]), (-4, [-1, -1, -3])])
+def test_only_the_riskiest_claim_shares_the_risk_of_its_answer_and_none_is_riskier(risk, expected):
+    numbers = np.zeros((3, len(PREMISE_NUMBERS)), dtype=np.float32)
+    assert claim_log_odds(np.array([2.0, 1.0, -3.0]), risk, numbers).tolist() == expected
+
+
+@pytest.mark.parametrize(("count", "few"), [(1, 1.0), (4, 0.5), (28, 0.1)])
+def test_what_is_measured_of_few_claims_counts_the_less_the_more_there_are(count, few):
+    numbers = np.random.default_rng(0).random((count, len(CLAIM_NUMBERS)), dtype=np.float32)
+    measured = {**dict(zip(CLAIM_NUMBERS, numbers.T, strict=True)), "ratio": np.arange(count)}
+    for name, column in zip(SCORE_NUMBERS, score_numbers(numbers, measured["ratio"]).T, strict=True):
+        of_all = np.ones(count) if name == "few" else measured[name.removesuffix("_of_few")]
+        assert column == pytest.approx(of_all * (few if name.endswith("few") else 1))
 
 
 THRESHOLDS = MassThresholds(0.5, 0.25, "bundled", "attn-union-dep", "3", "nine claims")

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
@@ -303,6 +304,28 @@ def test_single_claims_of_benchmarks_stand_beside_copies_and_among_other_passage
     assert beside.judged.judged[0].of(beside.judged.record.answer)[:-1] in beside.judged.record.passages[0].text + "."
     assert len(among.judged.record.passages) >= 9
     assert len({answer.key for answer in parts.values()}) == 1
+
+
+def test_variants_of_single_claims_keep_their_marks_their_passages_and_their_key():
+    rows, answers = load_support_rows(EVERYDAY_ROWS.with_name("claim_rows.jsonl")), defaultdict(list)
+    for answer in scored_sets():
+        answers[answer.part].append(answer)
+    wrong = {
+        (row.record.passages, chars.of(row.record.answer)): not kind.supported
+        for row in rows
+        for chars, kind in row.truth_of.items()
+    }
+    for answer in [*answers["beside a copied sentence"], *answers["together"]]:
+        record = answer.judged.record
+        judged = [chars.of(record.answer) for chars in answer.judged.judged]
+        marked = [mark.chars.of(record.answer) for mark in answer.judged.unsupported]
+        assert marked == [text for text in judged if wrong.get((record.passages, text))]
+        assert all((record.passages, text) in wrong for text in judged[answer.part != "together" :])
+    single = [answer for answer in answers[""] if answer.set_name == "claim_rows"]
+    for part in ("beside a copied sentence", "among other passages"):
+        for old, new in zip(single, answers[part], strict=True):
+            assert new.key == old.key
+            assert {*new.judged.record.passages} >= {*old.judged.record.passages}
 
 
 def twelve_words_each(text):
