@@ -86,12 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     args = _parse(arguments)
     say = Messages("lab.train verdict").say
+    kept = None if args.keep is None else _kept(args)
     answers = list(_answers(args))
     if args.output is not None:
         args.output.mkdir(parents=True, exist_ok=True)
     if args.wordllama is not None:
         make_word_table(_texts(args.pages), args.wordllama, args.output)
-    kept = None if args.keep is None else _kept(args)
     table = word_table(args.output if args.wordllama is not None else BUNDLED_VERDICT) if kept is None else kept.table
     attributor = Attributor.from_pretrained(
         "bundled", parser=args.parser, verdict=MASS_VERDICT, threads=args.threads or 1
