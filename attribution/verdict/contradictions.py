@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import combinations, compress, pairwise, takewhile
+from itertools import combinations, pairwise, takewhile
 from typing import NamedTuple
 
 from attribeam.attribution.answers.answer_names import TITLES
@@ -143,28 +143,27 @@ def find_contradiction(
     slots = [*_slots(claim)]
     if slots and not slots[0].start and answer.parsed.universal_tags[claim[0].position] == "VERB":
         del slots[0]  # "Close the lid" may be a later step than "Open the lid"
-    every = [sentences.all[place] for place in places] if slots else []
+    if not slots:
+        return None
+    every = [sentences.all[place] for place in places]
     said = [sentence for sentence in every if len(sentence.words) <= _MOST_WORDS and not sentence.text.endswith("?")]
     content = [word.stem for word in claim if word.content]
-    least = _LEAST_COVERED * (len(content) - max((slot.end - slot.start for slot in slots), default=0))
-    near = [sum(map({*sentence.stems}.__contains__, content)) >= least for sentence in said]
-    if not any(near):
-        return None
-    texts = [_read(sentence.text, sentence.words) for sentence in said]
-    row, *rows = (f" {' '.join([word.stem for word in read])} " for read in (claim, *texts))
-    if any(row in other for other in rows):
+    least = _LEAST_COVERED * (len(content) - max(slot.end - slot.start for slot in slots))
+    near = [_read(one.text, one.words) for one in said if sum(map({*one.stems}.__contains__, content)) >= least]
+    row, *rows = (f" {' '.join([word.stem for word in read])} " for read in (claim, *near))
+    if not rows or any(row in other for other in rows):
         return None
     for slot in slots:
-        each = [_Beside(claim, slot, text) for text in texts]
-        for beside in compress(each, near):
+        for beside in [_Beside(claim, slot, text) for text in near]:
             for rival, same in beside.rivals():
+                each = (_Beside(claim, slot, _read(other.text, other.words)) for other in said)
                 most = max(other.most_around_own() for other in each)
                 if same > most and not beside.is_said_elsewhere(rival, sentences):
                     return beside.contradiction(rival)
-    return _exchanged(claim, slots, [*zip(said, texts, strict=True)])
+    return _exchanged(claim, slots, said)
 
 
-def _exchanged(claim: _Words, slots: Sequence[_Slot], said: Sequence[tuple[Sentence, _Words]]) -> Contradiction | None:
+def _exchanged(claim: _Words, slots: Sequence[_Slot], said: Sequence[Sentence]) -> Contradiction | None:
     """Two names or numbers of a claim that a sentence has the other way round, with the same words between them."""
     for first, second in combinations(slots, 2):
         one, middle, two = claim[first.end - 1], claim[first.end : second.start], claim[second.end - 1]
@@ -172,9 +171,10 @@ def _exchanged(claim: _Words, slots: Sequence[_Slot], said: Sequence[tuple[Sente
         is_told = are_alike and any(word.content and word.lowered not in _SYMMETRIC for word in middle)
         if not is_told or middle[-1].lowered == "with" or any(word.lowered in _RELATIVES for word in middle):
             continue
-        if not any(_are_in_row(one, middle, two, text) for _, text in said):
+        texts = [_read(sentence.text, sentence.words) for sentence in said]
+        if not any(_are_in_row(one, middle, two, text) for text in texts):
             around = [*claim[: first.start], *claim[second.end :]]
-            for sentence, text in said:
+            for sentence, text in zip(said, texts, strict=True):
                 if _are_in_row(two, middle, one, text) and not _differ(around, text):
                     exchanged = tuple(word.position for word in (*first.of(claim), *second.of(claim)))
                     return Contradiction(UnsupportedReason.REVERSED, exchanged, sentence.text)
@@ -251,13 +251,14 @@ class _Beside:
     def __init__(self, claim: _Words, slot: _Slot, words: _Words) -> None:
         self._claim, self._slot, self._words = claim, slot, words
         self._own, self._first = slot.of(claim), claim[slot.start]
+        self._opposites = self._first.opposites if len(self._own) == 1 else _NONE
+        self._is_name = self._first.is_name and not self._opposites
         self._others = [word for word in (*claim[: slot.start], *claim[slot.end :]) if word.content]
 
     @cached_property
     def _alike(self) -> frozenset[str]:
         """The stems of the claim's own word and of those that have an opposite in common; of a name the last word's."""
-        opposites = self._first.opposites if len(self._own) == 1 else ()
-        same = (stem(word) for opposite in opposites for word in OPPOSITES.get(opposite, ()))
+        same = (stem(word) for opposite in self._opposites for word in OPPOSITES.get(opposite, ()))
         return frozenset([self._own[-1].stem, *same])
 
     @cached_property
@@ -273,7 +274,8 @@ class _Beside:
         """Words that stand in the place of the claim's own ones, and how much of the same must stand around those."""
         for slot in self._excluding():
             before, behind = self._around(slot)
-            if self._is_same_place(slot, before, behind) and self._is_covered(slot):
+            is_rival = self._is_same_place(slot, before, behind) and self._is_covered(slot)
+            if is_rival and not (self._is_name and _may_be_same(self._own, slot.of(self._words))):
                 yield slot, before + behind - (_CLEARLY - 1 if self._same and not self._first.is_name else 0)
 
     def contradiction(self, rival: _Slot) -> Contradiction:
@@ -310,12 +312,10 @@ class _Beside:
         return _alike(own, theirs), _alike(*behind)
 
     def _excluding(self) -> Iterator[_Slot]:
-        """Words that exclude the claim's own ones, if they stand in their place."""
-        first, opposites = self._first, self._first.opposites if len(self._own) == 1 else _NONE
-        if first.is_name and not opposites:
-            for slot in _names(self._words):
-                if slot.end > 1 and not _may_be_same(self._own, slot.of(self._words)):  # many sentences begin otherwise
-                    yield slot
+        """Words that exclude the claim's own ones, if they stand in their place, and names, which may be the same."""
+        first, opposites = self._first, self._opposites
+        if self._is_name:
+            yield from (slot for slot in _names(self._words) if slot.end > 1)  # many sentences begin otherwise
             return
         for place, word in enumerate(self._words):
             if word.lowered in opposites or (first.is_number and word.is_number and first.excludes(word)):

@@ -148,7 +148,10 @@ class _Reasons:
         texts = [text for text in (self._parsed.words[word].of(self._answer) for word in words) if text[0].isalnum()]
         near = [self._sentences.all[index] for index in premise.window]
         stems = [text for part in near for word, text in zip(part.words, part.stems, strict=True) if word[0].isalnum()]
-        _, start, size = SequenceMatcher(None, stems, [*map(stem, texts)], autojunk=False).find_longest_match()
+        own = [*map(stem, texts)]
+        if "\0{}\0".format("\0".join(own)) in "\0{}\0".format("\0".join(stems)):
+            return True
+        _, start, size = SequenceMatcher(None, stems, own, autojunk=False).find_longest_match()
         return not any(map(carries_content, (*texts[:start], *texts[start + size :])))
 
     def _lacking(self, words: Sequence[int], premise: Premise, soft: float, chars: CharRange) -> list[Value]:

@@ -7,7 +7,8 @@ for: without regard to case they would take two to five times as long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import groupby
 
 from attribeam.attribution.answers.citation_pointers import SOURCE
@@ -18,8 +19,8 @@ Span = tuple[int, int]
 _WORD_BEGINS = r"(?<!\w)"
 
 
-def _pattern(*alternatives: str) -> re.Pattern[str]:
-    """One pattern for all alternatives, for texts in lower case.
+def _pattern(*alternatives: str) -> Callable[[], re.Pattern[str]]:
+    """One pattern for all alternatives, for texts in lower case, which is compiled when first called for.
 
     A blank stands for any white space, an apostrophe also for the curly one; so character classes should have neither.
     """
@@ -27,7 +28,7 @@ def _pattern(*alternatives: str) -> re.Pattern[str]:
     for begins, group in groupby(alternatives, lambda text: text.startswith(_WORD_BEGINS)):
         joined = "|".join(f"(?:{text.removeprefix(_WORD_BEGINS)})" for text in group)
         parts.append(f"{_WORD_BEGINS}(?:{joined})" if begins else joined)
-    return re.compile("|".join(parts).replace(" ", r"\s+").replace("'", "['’]"))
+    return cache(lambda: re.compile("|".join(parts).replace(" ", r"\s+").replace("'", "['’]")))
 
 
 def _lowered(text: str) -> str:
@@ -92,8 +93,8 @@ _SEARCH = _pattern(
     rf"(?:{_SEARCHING}|thinking|retrieving|fetching|processing|generating)\b[^!?…\n]{{0,80}}?(?:…|\.\.\.)"
     rf"|{_SEARCHING} (?:the |your )?{_SEARCHED}"
     rf"|{_I_SEARCHED}(?: for [^,.;:!?]{{1,60}})?(?:,? and (?:i )?found {_HITS})?"
-    rf"|(?:i(?:'ve| have)? )?(?:found|retrieved|used) {_HITS}|i was able to find {_HITS}"
-    rf"|(?:my|the|a) search (?:returned|found|gave|yielded) {_HITS}|there (?:are|is) \w+ (?:relevant|matching) {_HIT}"
+    r"|(?:(?:i(?:'ve| have)? )?(?:found|retrieved|used)|i was able to find"
+    rf"|(?:my|the|a) search (?:returned|found|gave|yielded)) {_HITS}|there (?:are|is) \w+ (?:relevant|matching) {_HIT}"
     rf"|\d+ {_RELEVANT}{_HIT} (?:found|retrieved|searched|used|consulted)"
     rf"|{_HIT} (?:found|retrieved|searched|used|consulted|checked|reviewed)\s*: \d+(?: (?:out )?of \d+)?"
     r"|(?:let(?:'s| us| me)|i(?:'ll| will)|(?:one|just a) (?:moment|second)\b[^.!?]{0,20} while i)"
@@ -186,8 +187,8 @@ _LEAD = _pattern(
     rf"{SOURCE}(?: (?:and|or) {SOURCE})*(?!'s\b)\s*[,:]?",
     rf"(?<!\w)th(?:is|ese|e) {_OWN_WORDS} (?:(?:is|are|was|were|can be|has been|have been) )?"
     rf"(?:based|{_SAID}) (?:on|in|by|from) (?:the information provided in )?{SOURCE}",
-    rf"(?<!\w)it is (?:also )?{_SAID}(?: in {SOURCE})? that\b",
-    rf"(?<!\w)(?:it|they) {_ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?)(?: in {SOURCE})? that\b",
+    rf"(?<!\w)(?:it is (?:also )?{_SAID}|(?:it|they) {_ADVERBS}(?:states?|mentions?|notes?|says?|explains?|adds?))"
+    rf"(?: in {SOURCE})? that\b",
     rf"(?<!\w)(?:according to|based on|as per|per|see|from) {_CITED}(?:(?:,|,? and) {_CITED})*\s*,?",
     rf"(?<!\w)(?:according to|based on|as per) {_TEXT}\s*,",
     rf"(?:(?<!\w)(?:{SOURCE}|(?:one|another|some|other|several|many|most|multiple|two|both|all) sources?)"
@@ -356,8 +357,8 @@ def openings(sentence: str) -> Iterator[Span]:
     start, sentence = 0, _lowered(sentence)
     while True:
         after_blanks = len(sentence) - len(sentence[start:].lstrip())
-        match = _INTERJECTION.match(sentence, start) or _CONNECTIVE.match(sentence, start)
-        match = match or _LEAD.match(sentence, after_blanks)
+        match = _INTERJECTION().match(sentence, start) or _CONNECTIVE().match(sentence, start)
+        match = match or _LEAD().match(sentence, after_blanks)
         if match is None or match.end() == start:
             return
         yield start, match.end()
@@ -368,7 +369,7 @@ def leads(sentence: str) -> Iterator[Span]:
     """Words anywhere that name the sources of a statement: "according to passage 2", "the article states that"."""
     sentence = _lowered(sentence)
     if _NAMES_SOURCE.search(sentence):
-        yield from (match.span() for match in _LEAD.finditer(sentence))
+        yield from (match.span() for match in _LEAD().finditer(sentence))
 
 
 def announcements(sentence: str, opened: int = 0) -> Iterator[Span]:
@@ -377,19 +378,19 @@ def announcements(sentence: str, opened: int = 0) -> Iterator[Span]:
     The sentence's last statement begins at ``opened``: of "Close the lid and follow these steps:" the rest is claimed.
     """
     sentence = _lowered(sentence)
-    if _SEARCH.match(sentence):
+    if _SEARCH().match(sentence):
         yield 0, len(sentence)
     if not any(word in sentence for word in ("here", "below", "follow", "let", "found this")):
         return
-    yield from (match.span() for pattern in (_ANNOUNCEMENT, _LET_ME) for match in pattern.finditer(sentence))
-    for match in _FOLLOW.finditer(sentence):
+    yield from (match.span() for pattern in (_ANNOUNCEMENT, _LET_ME) for match in pattern().finditer(sentence))
+    for match in _FOLLOW().finditer(sentence):
         closes = len(sentence[match.end() :].split()) <= _WORDS_AFTER_STEPS
         yield (min(opened, match.start()), len(sentence)) if closes else match.span()
 
 
 def label(sentence: str) -> Iterator[Span]:
     """The label before a statement that only numbers or places it: "Step 2:", "Passage 3:"."""
-    match = _LABEL.match(_lowered(sentence))
+    match = _LABEL().match(_lowered(sentence))
     if match:
         yield match.span()
 
@@ -403,15 +404,15 @@ def introduces_list(sentence: str, *, has_verb: bool, ends_openly: bool) -> bool
     line = _lowered(sentence).rstrip()
     if not line.endswith((":", "：")) or len(line.split()) > _LONGEST_INTRODUCTION:
         return False
-    if not has_verb or _PURPOSE.search(line):
+    if not has_verb or _PURPOSE().search(line):
         return True
-    is_introduction = ends_openly or _INTRODUCTION.search(line) is not None
+    is_introduction = ends_openly or _INTRODUCTION().search(line) is not None
     return is_introduction and _CHECKABLE.search(line) is None
 
 
 def purpose_before(text: str) -> int:
     """Where the purpose or condition begins with which a text ends: "Then, to rotate the keys,"; else its end."""
-    match = _PURPOSE_BEFORE.search(_lowered(text))
+    match = _PURPOSE_BEFORE().search(_lowered(text))
     return match.start() if match else len(text)
 
 
@@ -423,15 +424,15 @@ def offer(sentence: str) -> Span | None:
     the whole sentence.
     """
     sentence = _lowered(sentence)
-    courtesy = _OFFER.search(sentence)
+    courtesy = _OFFER().search(sentence)
     if courtesy is None or _NUMBER_OR_ADDRESS.search(sentence):
         return None
     checkable = _CHECKABLE.search(sentence)
-    borders = [border.start() for border in _OWN_CLAUSE.finditer(sentence, courtesy.end())]
+    borders = [border.start() for border in _OWN_CLAUSE().finditer(sentence, courtesy.end())]
     if checkable:
         before = [border for border in borders if border <= checkable.start()]
         return (0, before[-1]) if before else None
-    return 0, next((border for border in borders if _RELATIVE.match(sentence, border)), len(sentence))
+    return 0, next((border for border in borders if _RELATIVE().match(sentence, border)), len(sentence))
 
 
 def pointers(cited: str, passages: Sequence[Passage]) -> Iterator[tuple[Span, bool]]:
@@ -442,8 +443,8 @@ def pointers(cited: str, passages: Sequence[Passage]) -> Iterator[tuple[Span, bo
     if "[" not in cited and _ADDRESS.search(cited) is None:
         return
     sentence = _lowered(cited)
-    matches = [(match, True) for match in _POINTER.finditer(sentence)]
-    matches += [(match, False) for match in _POINTER_IN_BRACKETS.finditer(sentence)]
+    matches = [(match, True) for match in _POINTER().finditer(sentence)]
+    matches += [(match, False) for match in _POINTER_IN_BRACKETS().finditer(sentence)]
     for match, is_whole in matches:
         shows = "[" not in match.group() and any(_ADDRESS.search(passage.text) for passage in passages)
         if not shows:
@@ -512,26 +513,24 @@ _REFUSAL = _pattern(
     rf"{_AS_SUBJECT} (?:(?:do|does)\s*(?:not|n't)) {_ADVERBS}{_SAY}",
     rf"{_AS_SUBJECT} (?:never (?:\w+ly )?(?:says?|states?|mentions?|specif(?:y|ies)|explains?)\b|{_NOTHING_SAID})",
     rf"(?<!\w)nothing (?:in|from|within) {_TEXT} {_ADVERBS}(?:says?|states?|mentions?|indicates?|explains?|tells?)\b",
-    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {_TEXT}",
+    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) (?:{_TEXT}|{_DOCUMENTS})",
     rf"(?<!\w)(?:{SOURCE}|(?:it|they)(?= {_DOES_NOT} (?:\w+ly )*"
     rf"(?:mention|specify|say|state|explain|provide (?:\w+ )*{_UNKNOWN})))"
     rf"{_BRACKETS},? (?:(?:also|still|themselves|itself|alone|however,?|simply|unfortunately,?) )*"
     rf"{_DOES_NOT} {_ADVERBS}{_NOT_SAID}\b",
     rf"(?<!\w)(?:neither|none|no)(?: one)?(?: of)? {SOURCE} {_ADVERBS}{_REPORTS}\b",
-    rf"(?<!\w){SOURCE} (?:is|are) (?:silent|unclear|insufficient|not (?:clear|sufficient|enough|specific|relevant))\b",
-    rf"(?<!\w){SOURCE} (?:lacks?|fails? to)\b",
-    rf"(?<!\w){SOURCE}{_BRACKETS} makes? no (?:mention|reference)\b",
+    rf"(?<!\w){SOURCE}(?: (?:is|are) (?:silent|unclear|insufficient|not (?:clear|sufficient|enough|specific|relevant))"
+    rf"| (?:lacks?|fails? to)|{_BRACKETS} makes? no (?:mention|reference))\b",
     rf"(?<!\w){_DOCUMENTS}{_BRACKETS} (?:(?:mention|state)s? no\b|(?:give|provide|contain|offer|include)s? no "
     rf"(?:(?:specific|further|additional|relevant|other|direct|explicit|clear) )?(?:{_UNKNOWN}|evidence)\b)",
     rf"(?<!\w)(?:there(?:'s| is| was) )?nothing (?:in|from|within) {_DOCUMENTS} "
     rf"{_ADVERBS}(?:{_REPORTS}|about|on|regarding)\b",
-    rf"(?<!\w)no mention (?:is made )?(?:of [^,.;]{{1,60}} )?(?:in|within) {_DOCUMENTS}",
-    rf"(?<!\w)no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were) {_WRITTEN}(?= in (?:{_DOCUMENTS}|{_TEXT}))",
-    rf"(?<!\w){_THERE_IS} no (?:[\w-]+ ){{1,4}}?{_WRITTEN}(?= in (?:{_DOCUMENTS}|{_TEXT}))",
+    rf"(?<!\w)(?:no (?:[\w-]+ ){{1,4}}?(?:is|are|was|were)|{_THERE_IS} no(?: [\w-]+){{1,4}}?) {_WRITTEN}"
+    rf"(?= in (?:{_DOCUMENTS}|{_TEXT}))",
     rf"(?<!\w)it(?:'s| is| was) not {_WRITTEN} (?:when|where|whether|if|who|whom|whose|what|which|why|how|that)\b",
     rf"(?<!\w)(?:based on|from|given) {SOURCE},? it(?:'s| is| remains) (?:unclear|unknown|not (?:\w+ly )?clear)\b",
     r"(?<!\w)(?:this|that|the|such)(?: \w+)? information(?: (?:that )?you(?:'re| are| have|'ve)? \w+(?: for)?)?"
-    rf" {_IS_NOT} (?:\w+ly )?(?:(?:{_SAID}|available)(?: (?:in|within) {_HELD})?|in {_HELD})(?=\s*[.;!]?\s*$)",
+    rf" {_IS_NOT} (?:\w+ly )?(?:{_SAID}|available|(?:(?:{_SAID}|available) (?:in|within)|in) {_HELD})(?=\s*[.;!]?\s*$)",
     rf"(?<!\w)(?:the|your|this) (?:{_OF_A_MACHINE}|prompt|request|query) (?:was|is|has been)"
     r" (?:filtered|blocked|rejected)\b",
     rf"(?<!\w)(?:an?|the|your) {_OF_A_MACHINE} (?:could not|cannot|can not|couldn't|can't) be"
@@ -617,7 +616,7 @@ _BARE = _pattern(
 
 def is_bare_refusal(answer: str) -> bool:
     """True for an answer that is nothing but "Not specified.", "N/A" and the like; a part of an answer would claim."""
-    return _BARE.fullmatch(_lowered(answer).replace("_", " ")) is not None
+    return _BARE().fullmatch(_lowered(answer).replace("_", " ")) is not None
 
 
 def is_yes_or_no(answer: str) -> bool:
@@ -634,11 +633,11 @@ def refusals(sentence: str, passages: Sequence[Passage] = ()) -> Iterator[Span]:
     written, sentence = sentence, _lowered(sentence)
     if _MAY_REFUSE.search(sentence) is None:
         return
-    borders = [match.span() for match in _BORDER.finditer(sentence)]
+    borders = [match.span() for match in _BORDER().finditer(sentence)]
     found = dict[Span, None]()
     for pattern in (_REFUSAL, _SILENT_THING, _PASSIVE_REFUSAL, _UNTOLD_IN_THING):
-        for match in pattern.finditer(sentence):
-            if "noun" in pattern.groupindex and not _names_no_thing(written[slice(*match.span("noun"))], passages):
+        for match in pattern().finditer(sentence):
+            if "noun" in match.re.groupindex and not _names_no_thing(written[slice(*match.span("noun"))], passages):
                 continue
             start = match.start()
             if pattern in (_PASSIVE_REFUSAL, _UNTOLD_IN_THING):

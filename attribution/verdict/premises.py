@@ -219,9 +219,7 @@ class _BesidePassages:
         stems = dict.fromkeys(compress(answer.stems, answer.is_word))
         self.stems = {text: 1 << number for number, text in enumerate(stems)}
         self.bits = [*map(self.stems.get, answer.stems, repeat(0))]
-        words = {*chain.from_iterable([sentence.lowered for sentence in sentences.all])}
-        bits = dict(zip(words, map(self.stems.get, map(stem, words), repeat(0)), strict=True))
-        self.word_bits = [[*map(bits.__getitem__, sentence.lowered)] for sentence in sentences.all]
+        self.word_bits = [[*map(self.stems.get, sentence.stems, repeat(0))] for sentence in sentences.all]
         self.in_sentences = [reduce(or_, sentence) for sentence in self.word_bits]
         self.clauses = [(index, *words) for index, sentence in enumerate(sentences.all) for words in sentence.clauses]
         self.in_clauses = [reduce(or_, self.word_bits[index][start:end]) for index, start, end in self.clauses]
@@ -650,7 +648,7 @@ def _denied_share(lowered: Sequence[str], stems: Sequence[str], sentence: Senten
     """
     in_claim, in_sentence = negated_words(lowered), negated_words(sentence.lowered)
     cells = sentence.text.removesuffix(".").split(", ") if sentence.is_row else [sentence.text]
-    if any(field.truth is Truth.NO for cell in cells for field in record_lines(cell)):
+    if ":" in sentence.text and any(field.truth is Truth.NO for cell in cells for field in record_lines(cell)):
         in_sentence = [True] * len(in_sentence)
     if (not any(in_claim) and not any(in_sentence)) or set_same_limit(lowered, sentence.lowered):
         return 0.0

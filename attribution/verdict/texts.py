@@ -711,13 +711,9 @@ class Sentence(NamedTuple):
     line: int
     words: tuple[str, ...]
     lowered: tuple[str, ...]
+    stems: tuple[str, ...]
     clauses: tuple[tuple[int, int], ...]
     is_row: bool = False
-
-    @property
-    def stems(self) -> tuple[str, ...]:
-        """The stem of each word."""
-        return tuple(map(stem, self.words))
 
     def has_name(self, start: int, end: int) -> bool:
         """Whether one of these words has a capital first letter."""
@@ -878,4 +874,4 @@ def _sentence_of(
     bounds = [0, *[index for index, word in enumerate(lowered) if word in breaks], len(words)]
     clauses = tuple([words for words in pairwise(bounds) if words[1] - words[0] > 1])
     end = -1 if start < 0 else start + len(text)
-    return Sentence(seen, start, end, line, words, lowered, clauses)
+    return Sentence(seen, start, end, line, words, lowered, tuple(map(stem, words)), clauses)

@@ -75,6 +75,9 @@ def _text_words(text: str, wholes: Wholes) -> _TextWords:
 
 def _ends(words: Sequence[str]) -> Iterator[bool]:
     """Which of the words and marks of a part end a sentence; the full stop of "J. Ray" and "Dr. Ray" does not."""
+    if "." not in words[:-1]:
+        yield from map(_SENTENCE_ENDS.__contains__, words)
+        return
     before = ""  # up to a full stop that ends no sentence, such as that of "p" in "p.m."
     for earlier, word, following in zip(
         ["", "", *words][: len(words)], words, [*words[1:], ""][: len(words)], strict=True
