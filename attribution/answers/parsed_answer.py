@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from attribeam.attribution.answers.citation_marks import CitationMark
@@ -184,12 +185,21 @@ def cut_sentences(parsed: ParsedAnswer) -> tuple[CharRange, ...]:
 
 def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
     """The tree of the words ``[start, end)``; a head outside the sentence makes its word a root."""
-    scheme = label_scheme(parsed.label_scheme)
-    labels = [base_label(label) for label in parsed.dependency_labels[start:end]]
-    tags = parsed.universal_tags[start:end]
-    heads = [
-        head - start if start <= head < end else word for word, head in enumerate(parsed.dependency_heads[start:end])
-    ]
+    heads, labels, tags = (
+        part[start:end] for part in (parsed.dependency_heads, parsed.dependency_labels, parsed.universal_tags)
+    )
+    return _sentence_tree(parsed.label_scheme, start, heads, labels, tags)
+
+
+@lru_cache(maxsize=4096)
+def _sentence_tree(
+    scheme_name: str, start: int, answer_heads: tuple[int, ...], own_labels: tuple[str, ...], tags: tuple[str, ...]
+) -> SentenceTree:
+    """What each stage of an audit asks of each sentence."""
+    scheme = label_scheme(scheme_name)
+    labels = [base_label(label) for label in own_labels]
+    end = start + len(tags)
+    heads = [head - start if start <= head < end else word for word, head in enumerate(answer_heads)]
     copular = {heads[word] for word, label in enumerate(labels) if label == "cop"}
     no_verbs = scheme.auxiliary_labels | scheme.modifier_labels
     predicates = tuple(
