@@ -187,6 +187,7 @@ class AtomicFactRanges:
 
 
 _Indices = npt.NDArray[np.intp]
+_Integers = npt.NDArray[np.integer]
 
 
 class WordTokenAlignment:
@@ -205,13 +206,11 @@ class WordTokenAlignment:
     ) -> None:
         self._tokens = token_char_start, token_char_end
         self.token_count = len(token_char_start)
-        word_starts, word_ends = char_bounds(words)
-        first_words = np.searchsorted(word_ends, token_char_start, side="right").tolist()
-        end_words = np.searchsorted(word_starts, token_char_end, side="left").tolist()
-        self.words_of_tokens: list[range] = [range(*run) for run in zip(first_words, end_words, strict=True)]
+        bounds = char_bounds(words)
+        runs_of_tokens = np.transpose(touched_runs(bounds, *self._tokens)).tolist()
+        self.words_of_tokens = [range(*run) for run in runs_of_tokens]
         """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
-        first_tokens, end_tokens = (edges.tolist() for edges in touched_runs(self._tokens, word_starts, word_ends))
-        self._tokens_of_words = [range(*run) for run in zip(first_tokens, end_tokens, strict=True)]
+        self._tokens_of_words = [range(*run) for run in np.transpose(touched_runs(self._tokens, *bounds)).tolist()]
 
     def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
         """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
@@ -228,9 +227,7 @@ def char_bounds(ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
     return starts, np.array([chars.char_end for chars in ranges], dtype=np.intp)
 
 
-def touched_runs(
-    bounds: tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]], starts: _Indices, ends: _Indices
-) -> tuple[_Indices, _Indices]:
+def touched_runs(bounds: tuple[_Integers, _Integers], starts: _Integers, ends: _Integers) -> tuple[_Indices, _Indices]:
     """For each [start, end) the half-open run of those of ascending ranges that share a code point with it."""
     firsts = np.searchsorted(bounds[1], starts, side="right")
     return firsts, np.maximum(firsts, np.searchsorted(bounds[0], ends, side="left"))
