@@ -15,7 +15,13 @@ from attribeam.attribution.answers import spacy_pipeline
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, pipeline_folder, pipeline_identity
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.spacy_pipeline import LOCKSTEP_FACTORY, LockstepParser, TorchProducts, faster_parts
+from attribeam.attribution.answers.spacy_pipeline import (
+    LOCKSTEP_FACTORY,
+    LockstepParser,
+    TorchProducts,
+    faster_parts,
+    share_embeddings,
+)
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
 from attribeam.schemas.files import read_object
 
@@ -35,7 +41,9 @@ def plain():
 
 @pytest.fixture(scope="module")
 def lockstep():
-    return spacy.load(BUNDLED_PARSER, config=faster_parts(BUNDLED_PARSER))
+    nlp = spacy.load(BUNDLED_PARSER, config=faster_parts(BUNDLED_PARSER))
+    share_embeddings(nlp)
+    return nlp
 
 
 def trees(docs):
@@ -45,6 +53,7 @@ def trees(docs):
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1], [*TEXTS[:2], ""], ["", "", ""]])
 def test_trees_are_those_of_spacys_own_parser(plain, lockstep, texts):
     assert isinstance(lockstep.get_pipe("parser"), LockstepParser)
+    assert lockstep.get_pipe("tok2vec").model.layers[0].name == "shared_embeddings"
     assert trees(list(lockstep.pipe(texts))) == trees(list(plain.pipe(texts)))
 
 
