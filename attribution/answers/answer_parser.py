@@ -160,16 +160,16 @@ class AnswerParser:
             import spacy
             from thinc.api import use_ops
 
-            from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, faster_parts, share_embeddings
+            from attribeam.attribution.answers.spacy_pipeline import TORCH_PRODUCTS, faster_parts, read_words_once
 
             package = package_folder(parser)
             if package is not None and folder.is_relative_to(package):
                 import_module(parser)
             with use_ops(TORCH_PRODUCTS):
                 nlp = spacy.load(folder, config=faster_parts(folder))
-            share_embeddings(nlp)
         factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.pipe_names if name != "parser"}
         nlp.select_pipes(disable=[name for name, factory in factories.items() if factory not in _NEEDED_FACTORIES])
+        read_words_once(nlp)
         loaded = cls(nlp, identity=pipeline_identity(folder, nlp.meta))
         with _pipeline_errors(parser):
             loaded.parse(_PROBE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import torch
@@ -116,18 +116,26 @@ def faster_parts(directory: Path) -> dict[str, Any]:
     return parts
 
 
-_WORD_ATTRIBUTES = frozenset({"IS_SPACE", "LOWER", "NORM", "ORTH", "PREFIX", "SHAPE", "SPACY", "SUFFIX"})
+_OF_WORDS = frozenset({"IS_SPACE", "LANG", "LOWER", "NORM", "ORTH", "PREFIX", "SHAPE", "SPACY", "SUFFIX"})
+_READ_NO_MORE = frozenset({"tok2vec", "tagger", "morphologizer", "senter", "parser", LOCKSTEP_FACTORY})
 
 
-def share_embeddings(nlp: Language) -> None:
+def read_words_once(nlp: Language) -> None:
     """Let a pipeline embed each word of a batch once, where nothing but the word and a blank behind it counts.
 
-    Norms that a tokeniser sets are not seen: ``parser_input`` makes documents of words, which have none.
+    Where no component asks for more, such as whether a word is like an address, nothing else is found out of it. Norms
+    that a tokeniser sets are not seen: ``parser_input`` makes documents of words, which have none.
     """
     embed = nlp.config["components"].get("tok2vec", {}).get("model", {}).get("embed", {})
-    if embed.get("@architectures") == "spacy.MultiHashEmbed.v2" and _WORD_ATTRIBUTES.issuperset(embed["attrs"]):
-        model = nlp.get_pipe("tok2vec").model  # type: ignore[attr-defined]
-        model.replace_node(model.layers[0], Model("shared_embeddings", _embed_once, layers=[model.layers[0]]))
+    if embed.get("@architectures") != "spacy.MultiHashEmbed.v2" or not _OF_WORDS.issuperset(embed["attrs"]):
+        return
+    model, vocab = cast(Any, nlp.get_pipe("tok2vec")).model, cast(Any, nlp.vocab)
+    if _READ_NO_MORE.issuperset(nlp.get_pipe_meta(name).factory for name in nlp.pipe_names):
+        nodes = [node.name for _, pipe in nlp.pipeline for node in cast(Any, pipe).model.walk()]
+        if nodes.count("extract_features") == 1:
+            kept = {vocab.strings[name] for name in _OF_WORDS}
+            vocab.lex_attr_getters = {key: get for key, get in vocab.lex_attr_getters.items() if key in kept}
+    model.replace_node(model.layers[0], Model("embed_once", _embed_once, layers=[model.layers[0]]))
 
 
 def _embed_once(model: Any, docs: Sequence[Doc], is_train: bool) -> Any:

@@ -372,7 +372,9 @@ _FARTHEST = 64
 
 def on_word_borders(text: str, start: int, end: int) -> tuple[int, int]:
     """The smallest range that holds ``text[start:end]`` and begins and ends between words of ``text``."""
-    return _nearest_borders(text, start)[0], _nearest_borders(text, end)[1]
+    opens = not start or text[start - 1].isspace()
+    closes = end >= len(text) or text[end].isspace()
+    return start if opens else _nearest_borders(text, start)[0], end if closes else _nearest_borders(text, end)[1]
 
 
 @lru_cache(maxsize=8192)

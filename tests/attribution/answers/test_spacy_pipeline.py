@@ -20,7 +20,7 @@ from attribeam.attribution.answers.spacy_pipeline import (
     LockstepParser,
     TorchProducts,
     faster_parts,
-    share_embeddings,
+    read_words_once,
 )
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
 from attribeam.schemas.files import read_object
@@ -42,7 +42,7 @@ def plain():
 @pytest.fixture(scope="module")
 def lockstep():
     nlp = spacy.load(BUNDLED_PARSER, config=faster_parts(BUNDLED_PARSER))
-    share_embeddings(nlp)
+    read_words_once(nlp)
     return nlp
 
 
@@ -53,7 +53,7 @@ def trees(docs):
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1], [*TEXTS[:2], ""], ["", "", ""]])
 def test_trees_are_those_of_spacys_own_parser(plain, lockstep, texts):
     assert isinstance(lockstep.get_pipe("parser"), LockstepParser)
-    assert lockstep.get_pipe("tok2vec").model.layers[0].name == "shared_embeddings"
+    assert lockstep.get_pipe("tok2vec").model.layers[0].name == "embed_once"
     assert trees(list(lockstep.pipe(texts))) == trees(list(plain.pipe(texts)))
 
 
