@@ -185,21 +185,17 @@ def cut_sentences(parsed: ParsedAnswer) -> tuple[CharRange, ...]:
 
 def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
     """The tree of the words ``[start, end)``; a head outside the sentence makes its word a root."""
-    heads, labels, tags = (
-        part[start:end] for part in (parsed.dependency_heads, parsed.dependency_labels, parsed.universal_tags)
-    )
-    return _sentence_tree(parsed.label_scheme, start, heads, labels, tags)
+    heads, labels = parsed.dependency_heads[start:end], parsed.dependency_labels[start:end]
+    return _sentence_tree(parsed.label_scheme, start, heads, labels, parsed.universal_tags[start:end])
 
 
 @lru_cache(maxsize=4096)
 def _sentence_tree(
-    scheme_name: str, start: int, answer_heads: tuple[int, ...], own_labels: tuple[str, ...], tags: tuple[str, ...]
+    scheme_name: str, start: int, above: tuple[int, ...], written: tuple[str, ...], tags: tuple[str, ...]
 ) -> SentenceTree:
-    """What each stage of an audit asks of each sentence."""
-    scheme = label_scheme(scheme_name)
-    labels = [base_label(label) for label in own_labels]
-    end = start + len(tags)
-    heads = [head - start if start <= head < end else word for word, head in enumerate(answer_heads)]
+    scheme, end = label_scheme(scheme_name), start + len(tags)
+    labels = list(map(base_label, written))
+    heads = [head - start if start <= head < end else word for word, head in enumerate(above)]
     copular = {heads[word] for word, label in enumerate(labels) if label == "cop"}
     no_verbs = scheme.auxiliary_labels | scheme.modifier_labels
     predicates = tuple(

@@ -6,7 +6,7 @@ Trees and products stay the same. Importing this module imports spaCy, thinc and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -121,34 +121,28 @@ _READ_NO_MORE = frozenset({"tok2vec", "tagger", "morphologizer", "senter", "pars
 
 
 def read_words_once(nlp: Language) -> None:
-    """Let a pipeline embed each word of a batch once, where nothing but the word and a blank behind it counts.
+    """Let a pipeline embed each word of a batch once, and find out nothing else of it, where no component reads more.
 
-    Where no component asks for more, such as whether a word is like an address, nothing else is found out of it. Norms
-    that a tokeniser sets are not seen: ``parser_input`` makes documents of words, which have none.
+    Norms that a tokeniser sets are not seen: ``parser_input`` makes documents of words, which have none.
     """
-    embed = nlp.config["components"].get("tok2vec", {}).get("model", {}).get("embed", {})
-    if embed.get("@architectures") != "spacy.MultiHashEmbed.v2" or not _OF_WORDS.issuperset(embed["attrs"]):
-        return
-    model, vocab = cast(Any, nlp.get_pipe("tok2vec")).model, cast(Any, nlp.vocab)
-    if _READ_NO_MORE.issuperset(nlp.get_pipe_meta(name).factory for name in nlp.pipe_names):
-        nodes = [node.name for _, pipe in nlp.pipeline for node in cast(Any, pipe).model.walk()]
-        if nodes.count("extract_features") == 1:
-            kept = {vocab.strings[name] for name in _OF_WORDS}
-            vocab.lex_attr_getters = {key: get for key, get in vocab.lex_attr_getters.items() if key in kept}
-    model.replace_node(model.layers[0], Model("embed_once", _embed_once, layers=[model.layers[0]]))
+    vocab, settings = cast(Any, nlp.vocab), nlp.config["components"].get("tok2vec", {}).get("model", {})
+    is_plain = _READ_NO_MORE.issuperset(nlp.get_pipe_meta(name).factory for name in nlp.pipe_names)
+    nodes = [node.name for _, pipe in nlp.pipeline for node in cast(Any, pipe).model.walk()] if is_plain else []
+    embed = settings.get("embed", {}) if nodes.count("extract_features") == 1 else {}
+    if embed.get("@architectures") == "spacy.MultiHashEmbed.v2" and _OF_WORDS.issuperset(embed["attrs"]):
+        model = cast(Any, nlp.get_pipe("tok2vec")).model
+        model.replace_node(model.layers[0], Model("embed_once", _embed_once, layers=[model.layers[0]]))
+        kept = {vocab.strings[name] for name in _OF_WORDS}
+        vocab.lex_attr_getters = {key: get for key, get in vocab.lex_attr_getters.items() if key in kept}
 
 
-def _embed_once(model: Any, docs: Sequence[Doc], is_train: bool) -> Any:
-    if is_train:
-        return model.layers[0](docs, is_train)
-    numbers: dict[tuple[int, ...], int] = {}
-    places = [
-        [numbers.setdefault(tuple(word), len(numbers)) for word in doc.to_array(["ORTH", "SPACY"]).tolist()]
-        for doc in docs
-    ]
-    words, spaces = [docs[0].vocab.strings[orth] for orth, _ in numbers], [bool(space) for _, space in numbers]
-    (vectors,) = model.layers[0].predict([Doc(docs[0].vocab, words=words, spaces=spaces)])
-    return [vectors[of_doc] for of_doc in places], None
+def _embed_once(model: Any, docs: Sequence[Doc], is_train: bool) -> Any:  # noqa: ARG001 - thinc gives it by name
+    vocab = docs[0].vocab
+    of_docs = [[*map(tuple, doc.to_array(["ORTH", "SPACY"]).tolist())] for doc in docs]
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(of_docs)))}
+    forms, spaces = [vocab.strings[orth] for orth, _ in numbers], [bool(space) for _, space in numbers]
+    (vectors,) = model.layers[0].predict([Doc(vocab, words=forms, spaces=spaces)])
+    return [vectors[[numbers[word] for word in of_doc]] for of_doc in of_docs], None
 
 
 TORCH_PRODUCTS = "attribeam_torch_products"

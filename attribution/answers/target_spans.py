@@ -100,7 +100,7 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     yield from (words_range(parsed, words) for words in trimmed if words)
     in_label = {word for label in labels for word in label}
     structure = structured_text(answer)
-    parts = [structure.part_at(word.char_start) if structure.parts else None for word in parsed.words]
+    parts = [structure.part_at(word.char_start) for word in parsed.words]
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
@@ -315,12 +315,11 @@ def mention_ranges(parsed: ParsedAnswer, answer: str) -> list[CharRange]:
     Entities come from the parser if it finds any; otherwise they are runs of proper nouns.
     """
     runs = [*_value_and_name_words(parsed, answer), *_noun_chunks(parsed, answer)]
-    structure = structured_text(answer)
+    parts = structured_text(answer)
     trimmed: set[range] = set()
     for run in dict.fromkeys(_with_hyphenated(runs, parsed, answer)):
-        in_cells = _alike(run, lambda word: structure.part_at(parsed.words[word].char_start))
-        cells = (words for _, words in in_cells) if structure.parts else (run,)
-        trimmed.update(trimmed_words(parsed, words, answer) for words in cells)
+        in_cells = _alike(run, lambda word: parts.part_at(parsed.words[word].char_start))
+        trimmed.update(trimmed_words(parsed, words, answer) for _, words in in_cells)
     outermost: list[range] = []
     for run in sorted(trimmed, key=lambda run: (run.start, -run.stop)):
         if any(is_content_word(parsed, word, answer) for word in run) and (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -179,21 +179,19 @@ def _in_best_window(positions: _Indices, groups: _Indices, values: _Floats, own:
 
 @dataclass(frozen=True, slots=True)
 class SpanWeights:
-    """The weights of some spans; spans whose tokens have one atomic fact differ by a factor only, and share a union.
+    """The weights of some spans.
 
     Attributes:
         token_firsts, token_ends: half-open run of each span's own response tokens.
         facts: for each span the facts of its tokens, as sets of words.
-        unions: int64 [unions, responses], distinct rows of weights without a common factor.
-        union_of_span: which row is the span's.
-        factors: what the row is to be multiplied by, at least 1.
+        rows: int64 [spans, responses], without a common factor: spans whose tokens have one atomic fact have one row.
+        factors: what each row is to be multiplied by, at least 1.
     """
 
     token_firsts: list[int]
     token_ends: list[int]
     facts: list[frozenset[frozenset[int]]]
-    unions: _Counts
-    union_of_span: list[int]
+    rows: _Counts
     factors: list[int]
 
 
@@ -232,26 +230,21 @@ class ResponseWeights:
         for within, fact in zip(in_fact, facts.tolist(), strict=True):
             within[self._tokens_of_facts[fact]] = 1
         counts = (cells.reshape(len(spans), len(facts)) @ in_fact).astype(np.int64)
-        weights = np.maximum(counts, own) + self._own_extra * own
-        factors = np.maximum(np.gcd.reduce(weights, axis=1), 1)
-        weights //= factors[:, None]
-        numbers: dict[bytes, int] = {}
-        union_of_span = [numbers.setdefault(row.tobytes(), len(numbers)) for row in weights]
-        unions = weights[[union_of_span.index(union) for union in numbers.values()]]
+        rows = np.maximum(counts, own) + self._own_extra * own
+        factors = np.maximum(np.gcd.reduce(rows, axis=1), 1)
         runs = firsts.tolist(), ends.tolist()
         facts_of_spans = [frozenset(self._facts[first:end]) for first, end in zip(*runs, strict=True)]
-        return SpanWeights(*runs, facts_of_spans, unions, union_of_span, factors.tolist())
+        return SpanWeights(*runs, facts_of_spans, rows // factors[:, None], factors.tolist())
 
 
-def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWeights, list[int]]:
-    """The same weights where only spans of equal ``keys``, one a span, share a union; and each union's first span."""
-    pairs = list(zip(weights.union_of_span, keys, strict=True))
+def shared_unions(rows: _Counts, keys: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """The number of each span's union, which spans of equal rows and ``keys`` share; and each union's first span."""
     first_of: dict[Hashable, int] = {}
-    for span, pair in enumerate(pairs):
-        first_of.setdefault(pair, span)
-    numbers, firsts = {pair: number for number, pair in enumerate(first_of)}, list(first_of.values())
-    unions = weights.unions[[weights.union_of_span[span] for span in firsts]]
-    return replace(weights, unions=unions, union_of_span=[numbers[pair] for pair in pairs]), firsts
+    firsts = [
+        first_of.setdefault((row.tobytes(), key), span) for span, (row, key) in enumerate(zip(rows, keys, strict=True))
+    ]
+    numbers = {first: number for number, first in enumerate(first_of.values())}
+    return [numbers[first] for first in firsts], [*numbers]
 
 
 class SentenceContext:

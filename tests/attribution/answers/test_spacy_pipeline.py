@@ -15,13 +15,7 @@ from attribeam.attribution.answers import spacy_pipeline
 from attribeam.attribution.answers.answer_names import is_capitalised_as_first
 from attribeam.attribution.answers.answer_parser import BUNDLED_PARSER, AnswerParser, pipeline_folder, pipeline_identity
 from attribeam.attribution.answers.atomic_facts import AtomicFacts
-from attribeam.attribution.answers.spacy_pipeline import (
-    LOCKSTEP_FACTORY,
-    LockstepParser,
-    TorchProducts,
-    faster_parts,
-    read_words_once,
-)
+from attribeam.attribution.answers.spacy_pipeline import LOCKSTEP_FACTORY, LockstepParser, TorchProducts, faster_parts
 from attribeam.attribution.answers.target_spans import choose_target_spans, is_content_word, parse_span_kinds
 from attribeam.schemas.files import read_object
 
@@ -42,7 +36,7 @@ def plain():
 @pytest.fixture(scope="module")
 def lockstep():
     nlp = spacy.load(BUNDLED_PARSER, config=faster_parts(BUNDLED_PARSER))
-    read_words_once(nlp)
+    spacy_pipeline.read_words_once(nlp)
     return nlp
 
 
