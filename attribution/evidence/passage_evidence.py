@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
@@ -156,13 +156,10 @@ class UnionEvidence:
     evidence_passages: tuple[int, ...]
     evidence_isolated: bool
     tokens: tuple[TokenEvidence, ...] | None
-    _pieces: dict[int | None, list[UnscaledPiece]] = field(default_factory=dict)
 
     def pieces(self, leading: int | None) -> list[UnscaledPiece]:
         """The pieces of a span whose best passage is ``leading``."""
-        if leading not in self._pieces:
-            self._pieces[leading] = _pieces(self.runs, self.passages, leading)
-        return self._pieces[leading]
+        return _pieces(self.runs, self.passages, leading)
 
 
 def union_evidence(
