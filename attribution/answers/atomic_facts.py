@@ -54,10 +54,8 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
     reformed = list(heads)
     reformed[predicate] = predicate
     children = _children(heads)
-    depths = [0] * len(heads)
-    for word in _top_down(children, [word for word, head in enumerate(heads) if word == head]):
-        depths[word] = depths[heads[word]] + 1
-    for leader, first_other, *_ in sorted(coordinations, key=lambda structure: depths[structure[0]]):
+    order = _top_down(children, [word for word, head in enumerate(heads) if word == head])
+    for leader, first_other, *_ in sorted(coordinations, key=lambda structure: order.index(structure[0])):
         for word in children[leader]:
             if word >= first_other and word != predicate:
                 reformed[word] = reformed[leader]
@@ -207,8 +205,7 @@ class WordTokenAlignment:
         self._tokens = token_char_start, token_char_end
         self.token_count = len(token_char_start)
         bounds = char_bounds(words)
-        runs_of_tokens = np.transpose(touched_runs(bounds, *self._tokens)).tolist()
-        self.words_of_tokens = [range(*run) for run in runs_of_tokens]
+        self.words_of_tokens = [range(*run) for run in np.transpose(touched_runs(bounds, *self._tokens)).tolist()]
         """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
         self._tokens_of_words = [range(*run) for run in np.transpose(touched_runs(self._tokens, *bounds)).tolist()]
 
