@@ -305,7 +305,7 @@ def parser_input(
     tokeniser splits it, and so is an abbreviation with the full stop that ends no sentence: "max. 2 pages".
     """
     cuts = [0]
-    for run in _RUN.finditer(text):
+    for run in _RUN.finditer(text) if len(text) > _LONGEST_RUN else ():
         start = run.start()
         while run.end() - start > _LONGEST_RUN:
             end = start + _LONGEST_RUN

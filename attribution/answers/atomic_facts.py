@@ -54,10 +54,8 @@ def reform_tree(heads: Sequence[int], coordinations: Sequence[Coordination], *, 
     reformed = list(heads)
     reformed[predicate] = predicate
     children = _children(heads)
-    depths = [0] * len(heads)
-    for word in _top_down(children, [word for word, head in enumerate(heads) if word == head]):
-        depths[word] = depths[heads[word]] + 1
-    for leader, first_other, *_ in sorted(coordinations, key=lambda structure: depths[structure[0]]):
+    order = _top_down(children, [word for word, head in enumerate(heads) if word == head])
+    for leader, first_other, *_ in sorted(coordinations, key=lambda structure: order.index(structure[0])):
         for word in children[leader]:
             if word >= first_other and word != predicate:
                 reformed[word] = reformed[leader]
@@ -86,10 +84,7 @@ class AtomicFacts:
 
     def __init__(self, parsed: ParsedAnswer) -> None:
         self._parsed = parsed
-        self._sentences: dict[int, tuple[SentenceTree, tuple[Coordination, ...]]] = {}
-        self._clauses: dict[int, _Clause] = {}
         self._words: dict[int, frozenset[int]] = {}
-        self._facts: dict[tuple[int, int], frozenset[int]] = {}
 
     def words_of(self, word: int) -> frozenset[int]:
         """The words of the atomic fact of ``word``, itself included: A-tilde of Section 3.3.
@@ -99,21 +94,24 @@ class AtomicFacts:
         Equal facts are one object.
         """
         if word not in self._words:
-            start, end = sentence_of_word(self._parsed, word)
-            if start not in self._sentences:
-                tree = sentence_tree(self._parsed, start, end)
-                self._sentences[start] = tree, find_coordinations(tree.heads, tree.labels)
-            tree, coordinations = self._sentences[start]
-            predicate = tree.closest_predicate(word - start)
-            bits = 1 << word - start
-            if predicate is not None:
-                if start + predicate not in self._clauses:
-                    self._clauses[start + predicate] = _Clause(tree, coordinations, predicate)
-                bits |= self._clauses[start + predicate].kept_successors(word - start)
-            if (start, bits) not in self._facts:
-                self._facts[start, bits] = frozenset(start + bit for bit in range(bits.bit_length()) if bits >> bit & 1)
-            self._words[word] = self._facts[start, bits]
+            self._read_sentence(*sentence_of_word(self._parsed, word))
         return self._words[word]
+
+    def _read_sentence(self, start: int, end: int) -> None:
+        tree = sentence_tree(self._parsed, start, end)
+        coordinations = find_coordinations(tree.heads, tree.labels)
+        clauses: dict[int, _Clause] = {}
+        facts: dict[int, frozenset[int]] = {}
+        for word in range(end - start):
+            bits = 1 << word
+            predicate = tree.closest_predicate(word)
+            if predicate is not None:
+                if predicate not in clauses:
+                    clauses[predicate] = _Clause(tree, coordinations, predicate)
+                bits |= clauses[predicate].kept_successors(word)
+            if bits not in facts:
+                facts[bits] = frozenset(start + bit for bit in range(bits.bit_length()) if bits >> bit & 1)
+            self._words[start + word] = facts[bits]
 
 
 class _Clause:
@@ -141,6 +139,8 @@ class _Clause:
         On the path from the word to the predicate, each structure retains its component nearest to the word (step 4).
         One without a component there retains what stands at the place of the nearest one with as many (step 5).
         """
+        if not self._coordinations:
+            return self._all
         path = [word]
         while path[-1] != self._predicate:
             path.append(self._heads[path[-1]])
@@ -185,6 +185,7 @@ class AtomicFactRanges:
 
 
 _Indices = npt.NDArray[np.intp]
+_Integers = npt.NDArray[np.integer]
 
 
 class WordTokenAlignment:
@@ -201,29 +202,29 @@ class WordTokenAlignment:
         token_char_start: npt.NDArray[np.int32],
         token_char_end: npt.NDArray[np.int32],
     ) -> None:
-        self._starts, self._ends = token_char_start, token_char_end
+        self._tokens = token_char_start, token_char_end
         self.token_count = len(token_char_start)
-        word_starts, word_ends = _bounds(words)
-        first_words = np.searchsorted(word_ends, self._starts, side="right").tolist()
-        end_words = np.searchsorted(word_starts, self._ends, side="left").tolist()
-        self.words_of_tokens: list[range] = [range(*run) for run in zip(first_words, end_words, strict=True)]
+        bounds = char_bounds(words)
+        self.words_of_tokens = [range(*run) for run in np.transpose(touched_runs(bounds, *self._tokens)).tolist()]
         """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
-        first_tokens, end_tokens = (bounds.tolist() for bounds in self._token_runs(word_starts, word_ends))
-        self._tokens_of_words = [range(*run) for run in zip(first_tokens, end_tokens, strict=True)]
+        self._tokens_of_words = [range(*run) for run in np.transpose(touched_runs(self._tokens, *bounds)).tolist()]
 
     def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
         """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
-        return self._token_runs(*_bounds(ranges))
+        return touched_runs(self._tokens, *char_bounds(ranges))
 
     def tokens_of_words(self, words: Iterable[int]) -> list[int]:
         """psi: the smallest set of tokens that covers these words, ascending."""
         return sorted(set().union(*[self._tokens_of_words[word] for word in words]))
 
-    def _token_runs(self, starts: _Indices, ends: _Indices) -> tuple[_Indices, _Indices]:
-        firsts = np.searchsorted(self._ends, starts, side="right")
-        return firsts, np.maximum(firsts, np.searchsorted(self._starts, ends, side="left"))
 
-
-def _bounds(ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
+def char_bounds(ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
+    """The starts of ranges, and their ends."""
     starts = np.array([chars.char_start for chars in ranges], dtype=np.intp)
     return starts, np.array([chars.char_end for chars in ranges], dtype=np.intp)
+
+
+def touched_runs(bounds: tuple[_Integers, _Integers], starts: _Integers, ends: _Integers) -> tuple[_Indices, _Indices]:
+    """For each [start, end) the half-open run of those of ascending ranges that share a code point with it."""
+    firsts = np.searchsorted(bounds[1], starts, side="right")
+    return firsts, np.maximum(firsts, np.searchsorted(bounds[0], ends, side="left"))

@@ -420,13 +420,14 @@ class _Marks:
     # Superscripts, tags and tokens
 
     def _raised(self) -> Iterator[Mark]:
-        for match in _RAISED.finditer(self._text):
+        is_plain = self._text.isascii()
+        for match in () if is_plain and "^" not in self._text else _RAISED.finditer(self._text):
             if not self._is_power(match.start()) or "," in match.group():
                 digits = (match["caret"] or match["braced"] or match.group()).translate(DIGITS).replace("⁻", "-")
                 digits = re.sub(r"[①-⑳❶-❿]", lambda digit: f"{numeric(digit[0]):.0f},", digits)
                 pointers = self._names.pointers(re.sub(r"[^\d,-]+", ",", digits).strip(","))
                 yield Mark(match.start(), match.end(), pointers or NOTHING)
-        for match in _DAGGERS.finditer(self._text):
+        for match in () if is_plain and "[" not in self._text else _DAGGERS.finditer(self._text):
             yield Mark(match.start(), match.end(), NOTHING)
         for match in _HASH.finditer(self._text):
             numbers = tuple(map(int, re.findall(r"\d+", match["inner"])))

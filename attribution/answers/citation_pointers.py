@@ -317,7 +317,8 @@ class PassageNames:
 
     def _name(self, text: str, position: int) -> tuple[int, Pointers] | None:
         position += text.startswith("#", position)
-        match = self._pattern.match(text, position) if self._pattern else None
+        may_name = text[position:].casefold().startswith(tuple(self._known))  # most texts do not, and need no pattern
+        match = self._pattern.match(text, position) if may_name else None
         if match is None:
             return None
         indices, kind = self._known[match.group().casefold()]
@@ -438,18 +439,17 @@ class PassageNames:
         return known
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str] | None:
-        names = sorted(self._known, key=len, reverse=True)
-        joined = "|".join(map(re.escape, names))
-        return re.compile(rf"(?:{joined})(?!\w|[-.]\w)", re.IGNORECASE) if names else None
+    def _pattern(self) -> re.Pattern[str]:
+        joined = "|".join(map(re.escape, sorted(self._known, key=len, reverse=True)))
+        return re.compile(rf"(?:{joined})(?!\w|[-.]\w)", re.IGNORECASE)
 
 
 def _names_of(passage: Passage) -> Iterator[tuple[str, PointerKind]]:
     """Its id, the last part of an id that is a path, its title, and both without a file's ending."""
     for text, kind in ((passage.passage_id, PointerKind.ID), (passage.title, PointerKind.TITLE)):
         whole = (text or "").strip().casefold()
-        for part in (whole, whole.split("/")[-1]):
-            for name in (part, _FILE_ENDING.sub("", part)):
+        for part in dict.fromkeys((whole, whole.split("/")[-1])):
+            for name in dict.fromkeys((part, _FILE_ENDING.sub("", part))):
                 if (len(name) <= 1 and name != (passage.passage_id or "").casefold()) or not any(
                     map(str.isalpha, name)
                 ):

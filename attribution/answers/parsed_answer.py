@@ -10,6 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from attribeam.attribution.answers.citation_marks import CitationMark
@@ -184,12 +185,17 @@ def cut_sentences(parsed: ParsedAnswer) -> tuple[CharRange, ...]:
 
 def sentence_tree(parsed: ParsedAnswer, start: int, end: int) -> SentenceTree:
     """The tree of the words ``[start, end)``; a head outside the sentence makes its word a root."""
-    scheme = label_scheme(parsed.label_scheme)
-    labels = [base_label(label) for label in parsed.dependency_labels[start:end]]
-    tags = parsed.universal_tags[start:end]
-    heads = [
-        head - start if start <= head < end else word for word, head in enumerate(parsed.dependency_heads[start:end])
-    ]
+    heads, labels = parsed.dependency_heads[start:end], parsed.dependency_labels[start:end]
+    return _sentence_tree(parsed.label_scheme, start, heads, labels, parsed.universal_tags[start:end])
+
+
+@lru_cache(maxsize=4096)
+def _sentence_tree(
+    scheme_name: str, start: int, above: tuple[int, ...], written: tuple[str, ...], tags: tuple[str, ...]
+) -> SentenceTree:
+    scheme, end = label_scheme(scheme_name), start + len(tags)
+    labels = list(map(base_label, written))
+    heads = [head - start if start <= head < end else word for word, head in enumerate(above)]
     copular = {heads[word] for word, label in enumerate(labels) if label == "cop"}
     no_verbs = scheme.auxiliary_labels | scheme.modifier_labels
     predicates = tuple(

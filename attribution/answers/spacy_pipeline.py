@@ -64,38 +64,21 @@ class LockstepParser(DependencyParser):  # type: ignore[misc]
             yield from batch
 
 
-@Language.factory(
-    LOCKSTEP_FACTORY,
-    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
-    default_config={
-        "moves": None,
-        "update_with_oracle_cut_size": 100,
-        "learn_tokens": False,
-        "min_action_freq": 30,
-        "scorer": {"@scorers": "spacy.parser_scorer.v1"},
-    },
-)
+@Language.factory(LOCKSTEP_FACTORY, default_config={"moves": None, "scorer": {"@scorers": "spacy.parser_scorer.v1"}})
 def lockstep_parser(
     nlp: Language,
     name: str,
     model: Any,
     moves: Any,
-    update_with_oracle_cut_size: int,
-    learn_tokens: bool,
-    min_action_freq: int,
     scorer: Any,
+    update_with_oracle_cut_size: int = 100,
+    learn_tokens: bool = False,
+    min_action_freq: int = 30,
 ) -> LockstepParser:
     """A drop-in for spaCy's factory "parser", with the same settings."""
-    return LockstepParser(
-        nlp.vocab,
-        model,
-        name,
-        moves,
-        update_with_oracle_cut_size=update_with_oracle_cut_size,
-        learn_tokens=learn_tokens,
-        min_action_freq=min_action_freq,
-        scorer=scorer,
-    )
+    settings = {"learn_tokens": learn_tokens, "min_action_freq": min_action_freq, "scorer": scorer}
+    cut = update_with_oracle_cut_size
+    return LockstepParser(nlp.vocab, model, name, moves, update_with_oracle_cut_size=cut, **settings)
 
 
 @registry.tokenizers(_EMPTY_TOKENIZER)  # type: ignore[untyped-decorator]

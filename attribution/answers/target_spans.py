@@ -99,7 +99,8 @@ def fact_ranges(parsed: ParsedAnswer, answer: str) -> Iterator[CharRange]:
     trimmed = (trimmed_words(parsed, label, answer) for label in labels)
     yield from (words_range(parsed, words) for words in trimmed if words)
     in_label = {word for label in labels for word in label}
-    parts = [structured_text(answer).part_at(word.char_start) for word in parsed.words]
+    structure = structured_text(answer)
+    parts = [structure.part_at(word.char_start) for word in parsed.words]
     scheme = label_scheme(parsed.label_scheme)
     for start, end in sentence_bounds(parsed):
         tree = sentence_tree(parsed, start, end)
@@ -435,6 +436,8 @@ def words_range(parsed: ParsedAnswer, words: range) -> CharRange:
 def _is_mark(parsed: ParsedAnswer, word: int, answer: str) -> bool:
     """True for punctuation, and for emoji and the like whatever their tag."""
     form = parsed.words[word].of(answer)
+    if form.isalpha():
+        return False
     categories = {unicodedata.category(character) for character in form}
     if categories & _PICTURE_CATEGORIES and categories <= _PICTURE_CATEGORIES | {"Po"} and form not in _SIGNS:
         return True
