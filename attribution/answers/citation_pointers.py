@@ -317,7 +317,8 @@ class PassageNames:
 
     def _name(self, text: str, position: int) -> tuple[int, Pointers] | None:
         position += text.startswith("#", position)
-        may_name = text[position:].casefold().startswith(tuple(self._known))  # most texts do not, and need no pattern
+        names, longest = self._beginnings
+        may_name = text[position : position + longest].casefold().startswith(names)  # most do not, and need no pattern
         match = self._pattern.match(text, position) if may_name else None
         if match is None:
             return None
@@ -437,6 +438,11 @@ class PassageNames:
                 indices, first = known.get(name, ((), kind))
                 known[name] = (tuple(dict.fromkeys((*indices, index))), first)
         return known
+
+    @cached_property
+    def _beginnings(self) -> tuple[tuple[str, ...], int]:
+        """The names, and how long the longest is."""
+        return tuple(self._known), max(map(len, self._known), default=0)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
