@@ -5,6 +5,7 @@ import random
 import re
 from collections import defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from attribeam.attribution.attributor import Attributor
 from attribeam.attribution.option_declaration import VERDICT_FILE
 from attribeam.attribution.verdict.claim_reader import READER_FILES, ClaimReader
 from attribeam.attribution.verdict.fitted_parts import same_share, word_table
-from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, load_verdict_model
+from attribeam.attribution.verdict.verdict_model import BUNDLED_VERDICT, SCORE_NUMBERS, load_verdict_model
 from attribeam.evaluation.datasets.dataset_file import JudgedAnswer, UnsupportedRange
 from attribeam.schemas import CharRange, Passage, QARecord, RowSource
 from lab.benchmarks.support_check import EVERYDAY_ROWS, load_support_rows
@@ -292,6 +293,23 @@ def test_rows_that_figures_are_measured_on_are_not_among_them():
     ]
     measured = [twelve_words_each(passage.text) for one in rows for passage in one.record.passages]
     assert not set().union(*made) & set().union(*measured)
+
+
+def test_scores_follow_what_people_said_of_the_claims_that_they_judged_one_by_one():
+    ratio, rows, numbers = SCORE_NUMBERS.index("ratio"), [], []
+    for number in range(40):
+        marks = np.array([number % 2 == 0, False, False])  # the last claim was not judged
+        given = SimpleNamespace(set_name="web", has_marks=True, is_marked=bool(marks.any()), claims=marks)
+        given.marked_claims, given.claim_weights = marks, np.array([1.0, 1.0, 0.0])
+        whole = SimpleNamespace(**{**vars(given), "has_marks": False, "marked_claims": ~marks})
+        values = np.zeros((3, len(SCORE_NUMBERS)))
+        values[:, ratio] = [*np.where(marks[:2], 2.0, -2.0), 9.0]
+        rows, numbers = [*rows, given, whole], [*numbers, values, values]
+    scores = fitting.fit_scores(rows, numbers)
+    wrong, right = scores.log_odds(SCORE_NUMBERS, numbers[0][:2])
+    assert wrong > 0 > right
+    without_whole = fitting.fit_scores(rows[::2], numbers[::2])
+    np.testing.assert_allclose(scores.weights, without_whole.weights)
 
 
 def test_single_claims_of_benchmarks_stand_beside_copies_and_among_other_passages_too():
