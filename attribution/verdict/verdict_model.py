@@ -469,7 +469,7 @@ def claim_numbers(
 
 _OF_ALL = ("highest_word", "mean_word", "read", "ratio")
 _OF_FEW = (
-    *_OF_ALL, "highest_three_words", "best", "window", "anywhere", "soft", "soft_least", "values", "values_window",
+    *_OF_ALL, "highest_three_words", "carried", "window", "anywhere", "soft", "soft_least", "values", "values_window",
     "values_anywhere", "contradicted",
 )  # fmt: skip
 SCORE_NUMBERS = (*_OF_ALL, *(f"{name}_of_few" for name in _OF_FEW), "few")
