@@ -204,27 +204,27 @@ class WordTokenAlignment:
     ) -> None:
         self._tokens = token_char_start, token_char_end
         self.token_count = len(token_char_start)
-        bounds = char_bounds(words)
-        self.words_of_tokens = [range(*run) for run in np.transpose(touched_runs(bounds, *self._tokens)).tolist()]
+        bounds = _char_bounds(words)
+        self.words_of_tokens = [range(*run) for run in np.transpose(_touched_runs(bounds, *self._tokens)).tolist()]
         """phi: for each token the smallest run of words that covers it, empty where it lies in none."""
-        self._tokens_of_words = [range(*run) for run in np.transpose(touched_runs(self._tokens, *bounds)).tolist()]
+        self._tokens_of_words = [range(*run) for run in np.transpose(_touched_runs(self._tokens, *bounds)).tolist()]
 
     def tokens_of_ranges(self, ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
         """For each range, the half-open run of tokens that share a code point with it: firsts and ends."""
-        return touched_runs(self._tokens, *char_bounds(ranges))
+        return _touched_runs(self._tokens, *_char_bounds(ranges))
 
     def tokens_of_words(self, words: Iterable[int]) -> list[int]:
         """psi: the smallest set of tokens that covers these words, ascending."""
         return sorted(set().union(*[self._tokens_of_words[word] for word in words]))
 
 
-def char_bounds(ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
+def _char_bounds(ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
     """The starts of ranges, and their ends."""
     starts = np.array([chars.char_start for chars in ranges], dtype=np.intp)
     return starts, np.array([chars.char_end for chars in ranges], dtype=np.intp)
 
 
-def touched_runs(bounds: tuple[_Integers, _Integers], starts: _Integers, ends: _Integers) -> tuple[_Indices, _Indices]:
+def _touched_runs(bounds: tuple[_Integers, _Integers], starts: _Integers, ends: _Integers) -> tuple[_Indices, _Indices]:
     """For each [start, end) the half-open run of those of ascending ranges that share a code point with it."""
     firsts = np.searchsorted(bounds[1], starts, side="right")
     return firsts, np.maximum(firsts, np.searchsorted(bounds[0], ends, side="left"))

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
-from attribeam.attribution.answers.atomic_facts import char_bounds, touched_runs
 from attribeam.attribution.answers.parsed_answer import text_sentences
 from attribeam.attribution.answers.plain_text import FUNCTION_WORDS, remembered
 from attribeam.attribution.evidence.union import UnionScores
@@ -48,8 +47,7 @@ class WordOverlap:
 
     def __init__(self, answer: str, passages: Sequence[Passage]) -> None:
         matches = list(WORD.finditer(answer))
-        starts, ends = np.array([match.span() for match in matches], dtype=np.intp).reshape(-1, 2).T
-        self._bounds = starts, ends
+        self._starts, self._ends = [match.start() for match in matches], [match.end() for match in matches]
         words = [match.group().lower() for match in matches]
         ending, frequency = _ending_runs(words, passages)
         self._ending = np.vstack([np.zeros_like(ending, shape=(1, len(passages))), ending])
@@ -59,7 +57,9 @@ class WordOverlap:
 
     def words_of(self, ranges: Sequence[CharRange]) -> tuple[_Indices, _Indices]:
         """The half-open run of words that each range overlaps: first words, ends; a run may be empty."""
-        return touched_runs(self._bounds, *char_bounds(ranges))
+        firsts = [bisect_right(self._ends, chars.char_start) for chars in ranges]
+        ends = [bisect_left(self._starts, chars.char_end) for chars in ranges]
+        return np.array(firsts, dtype=np.intp), np.maximum(firsts, np.array(ends, dtype=np.intp))
 
     def shares(self, firsts: _Indices, ends: _Indices) -> _Floats:
         """The share that each passage has of the scores of a run's words: float64 [runs, passages]; 0 without any."""
@@ -80,14 +80,21 @@ class WordOverlap:
 
         The span's words have a share, its sentences' words too, and a passage in which alone the span stands has one.
         """
-        starts, ends = char_bounds(spans)
-        runs = touched_runs(self._bounds, starts, ends)
-        sentence_starts, sentence_ends = known = char_bounds(sentences)
-        first, last = touched_runs(known, starts, ends)
-        within = first < last
-        starts[within] = np.minimum(starts[within], sentence_starts[first[within]])
-        ends[within] = np.maximum(ends[within], sentence_ends[last[within] - 1])
-        return self.shares(*runs) + self.shares(*touched_runs(self._bounds, starts, ends)) + self.stand_alone(*runs)
+        runs = self.words_of(spans)
+        around = []
+        for span in spans:
+            parts = [span, *_touched(sentences, span.char_start, span.char_end)]
+            around.append(CharRange(min(map(_START, parts)), max(map(_END, parts))))
+        return self.shares(*runs) + self.shares(*self.words_of(around)) + self.stand_alone(*runs)
+
+
+_START, _END = attrgetter("char_start"), attrgetter("char_end")
+
+
+def _touched(ranges: Sequence[CharRange], start: int, end: int) -> Sequence[CharRange]:
+    """Those of disjoint ascending ranges that share a code point with [start, end)."""
+    first = bisect_right(ranges, start, key=_END)
+    return ranges[first : bisect_left(ranges, end, first, key=_START)]
 
 
 def _ending_runs(words: Sequence[str], passages: Sequence[Passage]) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
@@ -345,20 +352,14 @@ def _informative_runs(runs: list[Run], passages: Sequence[Passage], top_passage:
 def _with_sentences(runs: list[Run], passages: Sequence[Passage]) -> list[Run]:
     """The runs, and the sentences that they cover to ``WHOLE_SHARE``, without a score; ascending, titles first."""
     covered: defaultdict[tuple[int, bool, int, int], int] = defaultdict(int)
-    for run in runs:
-        index, in_title, start, end, _ = run
-        starts, ends = _sentence_bounds(text_of(run, passages))
-        for sentence in range(bisect_right(ends, start), bisect_left(starts, end)):
-            first, last = starts[sentence], ends[sentence]
+    of_texts = {run[:2]: run for run in runs}
+    sentences = {key: text_sentences(text_of(run, passages)) for key, run in of_texts.items()}
+    for index, in_title, start, end, _ in runs:
+        for sentence in _touched(sentences[index, in_title], start, end):
+            first, last = sentence.char_start, sentence.char_end
             covered[index, in_title, first, last] += min(end, last) - max(start, first)
     whole = [(*key, 0.0) for key, count in covered.items() if count >= WHOLE_SHARE * (key[3] - key[2])]
     return sorted([*runs, *whole], key=lambda run: (run[0], not run[1], run[2], run[3])) if whole else runs
-
-
-@remembered
-def _sentence_bounds(text: str) -> tuple[list[int], list[int]]:
-    sentences = text_sentences(text)
-    return [chars.char_start for chars in sentences], [chars.char_end for chars in sentences]
 
 
 _BORDER = regex.compile(r"\b", regex.WORD | regex.VERSION1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -179,19 +179,21 @@ def _in_best_window(positions: _Indices, groups: _Indices, values: _Floats, own:
 
 @dataclass(frozen=True, slots=True)
 class SpanWeights:
-    """The weights of some spans.
+    """The weights of some spans; spans whose tokens have one atomic fact differ by a factor only, and share a union.
 
     Attributes:
         token_firsts, token_ends: half-open run of each span's own response tokens.
         facts: for each span the facts of its tokens, as sets of words.
-        rows: int64 [spans, responses], without a common factor: spans whose tokens have one atomic fact have one row.
-        factors: what each row is to be multiplied by, at least 1.
+        unions: int64 [unions, responses], distinct rows of weights without a common factor.
+        union_of_span: which row is the span's.
+        factors: what the row is to be multiplied by, at least 1.
     """
 
     token_firsts: list[int]
     token_ends: list[int]
     facts: list[frozenset[frozenset[int]]]
-    rows: _Counts
+    unions: _Counts
+    union_of_span: list[int]
     factors: list[int]
 
 
@@ -205,49 +207,61 @@ class ResponseWeights:
     def __init__(self, *, alignment: WordTokenAlignment, facts: AtomicFacts | None, own_token_weight: int = 1) -> None:
         self._alignment = alignment
         self._own_extra = own_token_weight - 1 if facts else 0
-        of_words = ([facts.words_of(word) for word in words] if facts else [] for words in alignment.words_of_tokens)
-        self._facts: list[frozenset[int]] = [
-            of_token[0] if len(of_token) == 1 else frozenset().union(*of_token) for of_token in of_words
-        ]
-        """For each token the words of A(r_i), none where it stands in no word."""
-        tokens_of_facts = {fact: alignment.tokens_of_words(fact) for fact in dict.fromkeys(self._facts)}
-        numbers = {fact: number for number, fact in enumerate(tokens_of_facts)}
-        self._numbers = np.array([numbers[fact] for fact in self._facts], dtype=np.intp)
-        self._tokens_of_facts = [*tokens_of_facts.values()]
+        self._facts = facts
+        self._fact_of_token: dict[int, frozenset[int]] = {}
+        self._tokens_of_fact: dict[frozenset[int], list[int]] = {}
 
     def of_spans(self, spans: Sequence[CharRange]) -> SpanWeights:
         """The weights of at least one span: a token counts as often as the span has tokens in whose atomic fact it is.
 
         A token of the span is in its own fact always, also where it stands in no word.
         """
-        firsts, ends = self._alignment.tokens_of_ranges(spans)
-        tokens = np.arange(self._alignment.token_count)
-        own = (tokens >= firsts[:, None]) & (tokens < ends[:, None])
-        span_of, inside = own.nonzero()
-        facts, fact_of = _distinct(self._numbers[inside], len(self._tokens_of_facts))
-        cells = np.bincount(span_of * len(facts) + fact_of, minlength=len(spans) * len(facts))
-        in_fact = np.zeros((len(facts), len(tokens)), dtype=np.int64)
-        for within, fact in zip(in_fact, facts.tolist(), strict=True):
-            within[self._tokens_of_facts[fact]] = 1
-        some = cells.nonzero()[0]
-        span_of, fact_of = np.divmod(some, max(len(facts), 1))
-        counts = np.zeros((len(spans), len(tokens)), dtype=np.int64)
-        np.add.at(counts, span_of, cells[some, None] * in_fact[fact_of])
-        rows = np.maximum(counts, own) + self._own_extra * own
-        factors = np.maximum(np.gcd.reduce(rows, axis=1), 1)
-        runs = firsts.tolist(), ends.tolist()
-        facts_of_spans = [frozenset(self._facts[first:end]) for first, end in zip(*runs, strict=True)]
-        return SpanWeights(*runs, facts_of_spans, rows // factors[:, None], factors.tolist())
+        firsts, ends = (bounds.tolist() for bounds in self._alignment.tokens_of_ranges(spans))
+        facts_of_spans, factors = [], []
+        numbers: dict[tuple[tuple[int, int], ...], int] = {}
+        union_of_span = []
+        for first, end in zip(firsts, ends, strict=True):
+            facts: dict[frozenset[int], int] = {}
+            for fact in map(self._fact, range(first, end)):
+                facts[fact] = facts.get(fact, 0) + 1
+            counts: dict[int, int] = {}
+            for fact, times in facts.items():
+                for token in self._tokens_of_fact[fact]:
+                    counts[token] = counts.get(token, 0) + times
+            for token in range(first, end):
+                counts[token] = counts.get(token, 1) + self._own_extra
+            factor = math.gcd(*counts.values()) or 1
+            row = tuple(sorted([(token, count // factor) for token, count in counts.items()]))
+            union_of_span.append(numbers.setdefault(row, len(numbers)))
+            facts_of_spans.append(frozenset(facts))
+            factors.append(factor)
+        unions = np.zeros((len(numbers), self._alignment.token_count), dtype=np.int64)
+        for weights, row in zip(unions, numbers, strict=True):
+            for token, count in row:
+                weights[token] = count
+        return SpanWeights(firsts, ends, facts_of_spans, unions, union_of_span, factors)
+
+    def _fact(self, token: int) -> frozenset[int]:
+        """The words of A(r_i), none where the token stands in no word."""
+        fact = self._fact_of_token.get(token)
+        if fact is None:
+            words = self._alignment.words_of_tokens[token] if self._facts else ()
+            facts = [self._facts.words_of(word) for word in words] if self._facts else []
+            fact = self._fact_of_token[token] = facts[0] if len(facts) == 1 else frozenset().union(*facts)
+            if fact not in self._tokens_of_fact:
+                self._tokens_of_fact[fact] = self._alignment.tokens_of_words(fact)
+        return fact
 
 
-def shared_unions(rows: _Counts, keys: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """The number of each span's union, which spans of equal rows and ``keys`` share; and each union's first span."""
+def split_unions(weights: SpanWeights, keys: Sequence[Hashable]) -> tuple[SpanWeights, list[int]]:
+    """The same weights where only spans of equal ``keys``, one a span, share a union; and each union's first span."""
+    pairs = list(zip(weights.union_of_span, keys, strict=True))
     first_of: dict[Hashable, int] = {}
-    firsts = [
-        first_of.setdefault((row.tobytes(), key), span) for span, (row, key) in enumerate(zip(rows, keys, strict=True))
-    ]
-    numbers = {first: number for number, first in enumerate(first_of.values())}
-    return [numbers[first] for first in firsts], [*numbers]
+    for span, pair in enumerate(pairs):
+        first_of.setdefault(pair, span)
+    numbers, firsts = {pair: number for number, pair in enumerate(first_of)}, list(first_of.values())
+    unions = weights.unions[[weights.union_of_span[span] for span in firsts]]
+    return replace(weights, unions=unions, union_of_span=[numbers[pair] for pair in pairs]), firsts
 
 
 class SentenceContext:

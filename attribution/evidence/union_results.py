@@ -21,7 +21,7 @@ from attribeam.attribution.evidence.union import (
     ResponseWeights,
     SentenceContext,
     keep_best_windows,
-    shared_unions,
+    split_unions,
 )
 from attribeam.attribution.options import MethodOptions
 from attribeam.attribution.rows import EncodedRow, TokenAttribution
@@ -142,18 +142,16 @@ class _Response:
         settings, passage_scores = self._settings, self._passage_scores
         weights = self._weights.of_spans(spans)
         context: ColumnContext | None = None  # what the spans' sentences add to each column
-        if self._context is None:
-            union_of_span, firsts = shared_unions(weights.rows, [None] * len(spans))
-        else:
+        if self._context is not None:
             runs = self._context.sentences_of(weights.token_firsts, weights.token_ends)
             lengths = np.subtract(weights.token_ends, weights.token_firsts) / weights.factors
-            union_of_span, firsts = shared_unions(weights.rows, [*zip(lengths.tolist(), runs, strict=True)])
+            weights, firsts = split_unions(weights, list(zip(lengths.tolist(), runs, strict=True)))
             added = self._context.of_spans([runs[span] for span in firsts])
             added *= settings.sentence_weight * lengths[firsts, None]
             context = passage_scores.columns, added
         kept, passage_sums = keep_best_windows(
             passage_scores.unite(
-                weights.rows[firsts], isolation_tau=settings.isolation_tau, strict=settings.strict_isolation
+                weights.unions, isolation_tau=settings.isolation_tau, strict=settings.strict_isolation
             ),
             encoded=self._encoded,
             passage_count=len(self._passages),
@@ -164,9 +162,9 @@ class _Response:
             kept, passage_sums, encoded=self._encoded, passages=self._passages, with_tokens=settings.token_evidence
         )
         masses = passage_scores.mean_masses(
-            kept, union_of_span=union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
+            kept, union_of_span=weights.union_of_span, firsts=weights.token_firsts, ends=weights.token_ends
         )
-        of_spans = [united[union] for union in union_of_span]
+        of_spans = [united[union] for union in weights.union_of_span]
         sums = [evidence.scores for evidence in of_spans]
         if self._words is not None:
             parts = settings.word_weight * self._words.parts(spans, self._sentences)

@@ -74,7 +74,7 @@ class AnswerTokens:
         weights = ResponseWeights(
             alignment=self._alignment, facts=AtomicFacts(self._parsed), own_token_weight=own_token_weight
         ).of_spans(spans)
-        return weights.rows * np.array(weights.factors, dtype=np.int64)[:, None]
+        return weights.unions[weights.union_of_span] * np.array(weights.factors, dtype=np.int64)[:, None]
 
     def of_sentences(self, spans: Sequence[CharRange]) -> Counts:
         """1 for the tokens of the sentences that a span stands in, and the span's own."""

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from attribeam.attribution.verdict.fitted_parts import (
     HIGHEST,
@@ -430,7 +431,9 @@ def scored_beside(
     They are what parts of other folds say of each row; the regression is that of all rows.
     """
     reader, probe = model.reader, model.probe
-    read = [replace(row, read=reader.log_odds(row.inputs)) for row in rows] if reader is not None else rows
+    read = rows
+    if reader is not None:
+        read = [replace(row, read=reader.log_odds(row.inputs)) for row in tqdm(rows, disable=None, leave=False)]
     odds = [np.clip(model.words.log_odds(row.signals.values), LOWEST, HIGHEST) for row in rows]
     if probe is not None:
         odds = [_with_probe(*pair, probe.regression, probe.shares) for pair in zip(odds, rows, strict=True)]

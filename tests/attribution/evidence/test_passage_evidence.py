@@ -71,8 +71,8 @@ class _Untouched(tuple[CharRange, ...]):
 
 def test_only_the_sentences_that_a_run_touches_are_looked_at(monkeypatch):
     text = "Bells ring. " * 4000
-    sentences = _Untouched(range(0, len(text), 12)), _Untouched(range(11, len(text), 12))
-    monkeypatch.setattr(passage_evidence, "_sentence_bounds", lambda _: sentences)
+    sentences = _Untouched([CharRange(start, start + 11) for start in range(0, len(text), 12)])
+    monkeypatch.setattr(passage_evidence, "text_sentences", lambda _: sentences)
     assert readable_runs([(0, False, 24_000, 24_005, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_005, 1.0)]
     assert readable_runs([(0, False, 24_000, 24_010, 1.0)], [Passage(text)]) == [(0, False, 24_000, 24_011, 1.0)]
     assert _Untouched.looked < 100

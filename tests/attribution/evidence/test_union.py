@@ -199,5 +199,5 @@ def test_spans_whose_weights_differ_by_a_factor_share_a_union():
     weights = ResponseWeights(alignment=one_token_each(parsed.words), facts=AtomicFacts(parsed)).of_spans(
         [CharRange(0, len(text))]
     )
-    assert weights.rows.tolist() == [[1] * 2 * sentences]
+    assert weights.unions.tolist() == [[1] * 2 * sentences]
     assert weights.factors == [2]
